@@ -24,7 +24,7 @@ use crate::scenario::{
 };
 use netrig_core::number::counted;
 
-/// Tests servers, keeps messages and runs scenarios for the flows of an experiment.
+/// Runs conformance tests and scenarios, and keeps messages, for the flows of an experiment.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct ExperimentTester;
 
@@ -70,8 +70,8 @@ impl FlowTester for ExperimentTester {
     }
 }
 
-/// Passes on the messages of a test purpose. A purpose without a PASS counts as a failed attempt, and none as a slow one, since
-/// it may wait deliberately.
+/// Passes the messages of a test purpose to `tap`. A purpose whose verdict is not PASS counts as a failed attempt. The
+/// duration is zero, because a purpose may wait deliberately and must not count as slow.
 fn pass(row: &PurposeResult, tap: &mut dyn MessageTap) {
     for message in &row.evidence {
         tap.message(&PassedMessage {
@@ -93,7 +93,7 @@ fn pass(row: &PurposeResult, tap: &mut dyn MessageTap) {
     tap.hand_on();
 }
 
-/// A scenario of a flow, and the values of its calls.
+/// A scenario of a flow, and the injection file with the values of its calls.
 #[derive(Clone, Debug)]
 pub struct FlowScenario {
     script: CallScript,
@@ -103,10 +103,10 @@ pub struct FlowScenario {
 /// Why a scenario cannot be used by a flow.
 #[derive(Debug, thiserror::Error)]
 pub enum FlowScenarioError {
-    /// It is not a SIPp scenario.
+    /// The SIPp scenario is invalid.
     #[error("line {}: {}", .0.line, .0.what)]
     Sipp(ScenarioError),
-    /// It is not a scenario in netrig's own form.
+    /// The scenario in netrig's own form is invalid.
     #[error(transparent)]
     Form(#[from] ScenarioFormError),
     /// The values of its calls are invalid.
@@ -115,9 +115,9 @@ pub enum FlowScenarioError {
     /// It uses a feature that flows of an experiment do not have.
     #[error("line {line}: {why}")]
     NotOfFlows {
-        /// From 1.
+        /// The line, from 1.
         line: usize,
-        /// The feature, and what to do instead.
+        /// The feature, and its replacement.
         why: String,
     },
 }
@@ -139,8 +139,8 @@ impl FlowScenario {
     /// and the text of an injection file.
     ///
     /// # Errors
-    /// If it is invalid, or uses a feature that flows do not have: programs, other processes, media files, or a first step that
-    /// waits for a message.
+    /// If the scenario is invalid, or uses a feature that flows do not have: programs, other processes, media files, or
+    /// a first step that waits for a message.
     pub fn read(
         text: &str,
         keys: &BTreeMap<String, String>,
@@ -197,7 +197,7 @@ impl FlowScenario {
                     &format!("it uses a second file of values, {other}: a flow has one"),
                 ));
             }
-            // The name by which the scenario refers to it.
+            // The file has the name by which the scenario refers to it.
             (Some(file), [name], _) => vec![((*name).to_owned(), file)],
             (Some(file), ..) => vec![("values".to_owned(), file)],
             (None, ..) => Vec::new(),
@@ -222,7 +222,7 @@ fn order(
     let address = EndAddress::towards(load.target, transport, load.local, line_tls)?;
     let address = EndAddress { server_tls: tls.and_then(|tls| tls.server), ..address };
     let service = settings.service.clone().unwrap_or_else(|| "service".to_owned());
-    // A closed loop has users; otherwise the calls need none.
+    // A closed loop needs users; an open loop does not.
     let users = settings.users.or(matches!(plan.pace, Pace::Closed(_)).then_some(plan.users));
     let usual = ScenarioOrder::new(script, address);
     Ok(ScenarioOrder {
@@ -232,7 +232,7 @@ fn order(
             pause: settings.script_pause(),
             password: settings.password.clone().unwrap_or(usual.settings.password),
             t2: plan.timing.t2,
-            // It differs between flows and replications of a run; each run has its own server.
+            // The number differs between the flows of a run, and between replications. Each run has its own server.
             run_number: (plan.seed & 0x3FFF_FFFF) as u32,
             users: users.unwrap_or(0),
             ..usual.settings
@@ -253,7 +253,7 @@ fn order(
     })
 }
 
-/// The calls of a flow before their start.
+/// The calls of a flow that are not yet started.
 struct FlowCalls {
     order: ScenarioOrder,
 }
@@ -272,7 +272,7 @@ impl ScenarioCalls for FlowCalls {
     }
 }
 
-/// The notes of a document for the run, in sentences.
+/// The notes for the run from the document of its scenario, in sentences.
 fn notes(document: &ScenarioDocument) -> Vec<String> {
     let stopped = document.stopped.iter().map(|why| format!("the scenario ended the load: {why}"));
     let failures = document.failures.iter().map(|row| {
@@ -354,7 +354,7 @@ mod tests {
         assert_eq!(handed_on(PurposeVerdict::Pass), ended(None));
     }
 
-    /// A call of OPTIONS with these actions behind its response.
+    /// A SIPp scenario that sends an OPTIONS with these header fields. The steps `rest` precede its response.
     fn sipp(message: &str, rest: &str) -> String {
         format!(
             "<?xml version=\"1.0\"?>\n<scenario name=\"o\"><send><![CDATA[\nOPTIONS sip:[service]@[remote_ip]:[remote_port] SIP/2.0\n{message}\
@@ -372,7 +372,7 @@ mod tests {
         let keys = BTreeMap::from([("tenant".to_owned(), "blue".to_owned())]);
         let text = sipp("X-Tenant: [tenant]\nX-User: [field0 file=\"users.csv\"]\n", "");
         let read = FlowScenario::read(&text, &keys, Some("SEQUENTIAL\nanna\n")).unwrap();
-        // The scenario knows its one file by its own name.
+        // The file has the name that the scenario uses.
         assert_eq!(read.files.iter().map(|(name, _)| name.as_str()).collect::<Vec<_>>(), ["users.csv"]);
         assert_eq!(read.script.steps.len(), 2);
     }

@@ -2,13 +2,14 @@
 //!
 //! * [`conformance`]: test purposes and their procedures.
 //! * [`scenario`]: loads of calls that follow a scenario file; [`media`] of their calls.
-//! * [`manual`]: one call by the keys of a person or by a script.
-//! * [`request`]: the settings of a load become an order.
+//! * [`manual`]: one call, controlled by keys or by a script.
+//! * [`request`]: builds the order of a load from its settings.
 //! * [`capacity`]: the search for the highest rate that a server sustains.
 //! * [`compare`]: two results, index by index or purpose by purpose.
-//! * [`watchers`], [`screen`], [`metrics`], [`load_text`]: a load while it runs, and its report, for users and for Prometheus.
-//! * [`keep::Keeper`] writes a message log and a capture, [`trace::SipTrace`] reads either, [`ladder::calls`] finds the calls in one,
-//!   and [`ladder::Ladder`] draws them.
+//! * [`watchers`], [`screen`], [`metrics`], [`load_text`]: the progress of a load and its report, for users and for
+//!   Prometheus.
+//! * [`keep::Keeper`] writes a message log and a capture. [`trace::SipTrace`] reads a log or a capture,
+//!   [`ladder::calls`] finds its calls, and [`ladder::Ladder`] draws them.
 //!
 //! [`ExperimentTester`] provides these for the flows of an experiment.
 #![allow(

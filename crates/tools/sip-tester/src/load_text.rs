@@ -1,4 +1,4 @@
-//! A load as people read it.
+//! The text of a load for users: its seconds, and its report.
 
 use std::fmt::Write as _;
 
@@ -7,7 +7,7 @@ use netrig_core::text::{AlignedTable, words};
 use netrig_sip_net::load::{DelayRow, LoadReport, SecondRow, TesterReport, ThresholdRow, TimeLimit};
 use netrig_sip_net::tap::{KeptMessages, KeptRecords};
 
-/// A second, in a line.
+/// One line about a second of a load.
 pub fn second(second: &SecondRow) -> String {
     let SecondRow { second: number, begun, succeeded, failed, retransmissions, .. } = second;
     let mut text = format!("{:>5} s: {begun} begun, {succeeded} succeeded, {failed} failed", number + 1);
@@ -17,7 +17,7 @@ pub fn second(second: &SecondRow) -> String {
     if *retransmissions > 0 {
         let _ = write!(text, ", {retransmissions} sent again");
     }
-    // The first is what the scenario is about.
+    // The first delay is the main one of the scenario.
     if let Some(delay) = second.delays.first() {
         let _ = write!(text, "; {} {} (p95)", words(&delay.name), micros(delay.p95_us));
     }
@@ -63,7 +63,7 @@ pub fn table(report: &LoadReport) -> String {
     text
 }
 
-/// Where the name led before the load, and what was asked while it went on.
+/// Writes the servers to which the name resolved before the load, and the number of DNS questions during the load.
 fn location(report: &LoadReport, text: &mut String) {
     let Some(location) = &report.location else { return };
     let took = location.took_us.map(|took| format!(" in {}", micros(took))).unwrap_or_default();
@@ -206,7 +206,7 @@ fn failures(report: &LoadReport, text: &mut String) {
     }
 }
 
-/// The tester's record of itself.
+/// Writes the tester's measurements of itself.
 pub fn tester(tester: &TesterReport, text: &mut String) {
     let _ = write!(
         text,
@@ -228,7 +228,7 @@ pub fn tester(tester: &TesterReport, text: &mut String) {
     text.push('\n');
 }
 
-/// The reason of a failure, and the flag of the time that has decided it.
+/// The reason of a failure, with the flag that sets the time limit if the failure is a time-out.
 pub fn with_flag(why: &str, limit: Option<TimeLimit>) -> String {
     match limit {
         None => why.to_owned(),

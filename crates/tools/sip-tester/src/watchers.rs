@@ -12,14 +12,14 @@ pub struct Watchers {
     metrics: Option<Metrics>,
     /// The name of the load or the search.
     title: String,
-    /// Prints a line.
+    /// The function that prints a line.
     say: fn(&str),
     /// Warnings that are shown after the screen is closed.
     warnings: RefCell<Vec<String>>,
 }
 
 impl Watchers {
-    /// Shows a load on `screen` and `metrics`; without a screen, `say` gets lines of text.
+    /// Shows a load or a search on `screen` and `metrics`. Without a screen, lines of text are passed to `say`.
     pub fn new(title: String, screen: Option<Screen>, metrics: Option<Metrics>, say: fn(&str)) -> Self {
         Self { screen, metrics, title, say, warnings: RefCell::default() }
     }
@@ -29,7 +29,7 @@ impl Watchers {
         self.screen.is_some()
     }
 
-    /// A second is over.
+    /// Updates all views at the end of a second.
     pub fn second(&self, row: &SecondRow, so_far: SoFar<'_>, order: &LoadOrder) {
         self.show(|state| state.second(row, so_far, order));
         if let Some(metrics) = &self.metrics {
@@ -50,7 +50,7 @@ impl Watchers {
         }
     }
 
-    /// Prints a line on stderr, unless a screen shows the same.
+    /// Prints a line, unless there is a screen, which shows the same information.
     pub fn say(&self, line: impl FnOnce() -> String) {
         if self.screen.is_none() {
             (self.say)(&line());

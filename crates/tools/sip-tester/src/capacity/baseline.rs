@@ -5,14 +5,16 @@ use serde::{Deserialize, Serialize};
 
 use super::observation::{StepObservation, TesterSeen};
 
-/// Bisections, in the ratio, of the interval between a sustained rate and one that was not: from a factor of 2 to one of 1.2.
+/// Number of bisections, at the geometric mean, of the interval between a sustained and an unsustained rate. They
+/// reduce the ratio of its ends from 2 to 1.2.
 const HALVINGS: u32 = 2;
 
-/// The number of started calls may be below the intended one by this share, or by these standard deviations of Poisson arrivals.
+/// The tester sustains a rate although it starts fewer calls than intended, if the shortfall is at most this share or
+/// at most this number of standard deviations of Poisson arrivals.
 const FEWER: f64 = 0.02;
 const DEVIATIONS: f64 = 4.0;
 
-/// The largest allowed share of retransmitted requests among started calls.
+/// The largest allowed ratio of retransmitted requests to started calls.
 const AGAIN: f64 = 0.001;
 
 /// The limit of the tester, measured against its own answering side with the same transport, the same number of threads and the
@@ -84,8 +86,8 @@ pub struct BaselineSearch {
 }
 
 impl BaselineSearch {
-    /// The first rate, per second, unless the search for the capacity starts higher. At lower rates the tester's faults are
-    /// sufficient evidence.
+    /// The first rate, per second, unless the search for the capacity starts higher. At lower rates the faults that the
+    /// tester reports suffice to detect its limit.
     pub const FIRST: f64 = 2500.0;
 
     /// How long each rate is offered, s.
@@ -97,7 +99,8 @@ impl BaselineSearch {
         Self { lowest, highest, rate, again: false, halvings: HALVINGS, found: Baseline::default() }
     }
 
-    /// The rate to offer now, per second; `None` if the search is finished. It stays the same until [`observe`](Self::observe).
+    /// The rate to offer now, per second; `None` if the search is finished. It does not change until
+    /// [`observe`](Self::observe) is called.
     pub const fn next(&self) -> Option<f64> {
         self.rate
     }

@@ -10,7 +10,8 @@ use netrig_sip_net::load::{Answering, LoadError, LoadOrder, LoadReport, answer, 
 
 use super::order::{CapacityError, CapacityOrder};
 
-/// Users registered beforehand, for each registration per second. The answering side responds at once.
+/// Number of users registered beforehand, per registration per second. Few suffice, because the answering side responds
+/// immediately.
 const USERS_PER_RATE: f64 = 0.2;
 const FEWEST_USERS: u32 = 1000;
 
@@ -44,7 +45,8 @@ fn offered(
     order.plan.mix.clear();
     order.others.clear();
     (order.location, order.located) = (None, None);
-    // Messages within a call cost no more than its first and last ones, and the answering side does not fork.
+    // A plain call replaces the scenario: messages within a call cost no more than its first and last ones, and the
+    // answering side does not fork.
     if let Work::Call(scenario) = order.plan.work
         && scenario.what().is_call()
     {
@@ -72,7 +74,7 @@ fn offered(
     })?;
     match report {
         Ok(report) => Ok(seen(&order, &report)),
-        // No server refused the users: the answering side was too slow.
+        // The answering side refuses no user, so it was too slow.
         Err(LoadError::Preparation { why, .. }) => {
             Ok(StepObservation { unprepared: Some(why), ..StepObservation::default() })
         }
@@ -81,7 +83,7 @@ fn offered(
     }
 }
 
-/// How the tester's own answering side answers what a load asks.
+/// How the tester's own answering side answers the requests of a load.
 fn answering(order: &LoadOrder, challenges: bool) -> Answering {
     let ringing = Duration::ZERO;
     match order.plan.work {

@@ -10,21 +10,21 @@ use super::journal::{SearchJournal, StepRecord};
 use super::observation::ServerReading;
 use netrig_core::number::{counted, time};
 
-/// The share of a step from which on a thread counts as using a whole processor. The same share of all processors that the server
-/// may use applies to its threads together.
+/// A thread that runs for at least this share of a step counts as using a whole processor. The threads of the server
+/// together count as using all processors on which they may run if they use this share of them.
 const BUSY: f64 = 0.85;
 
-/// The share of a step that a thread waits for a processor, from which on other threads are the cause.
+/// If the busiest thread waits for a processor for at least this share of a step, other threads may be the cause.
 const KEPT: f64 = 0.1;
 
-/// The share of a step for which a control group throttles the server, from which on it is the cause.
+/// If the control group throttles the server for at least this share of a step, the throttling is the cause.
 const THROTTLED: f64 = 0.05;
 
 /// If the fill of the receive buffer never falls below this share after the first drop, the server is always behind, and a larger
 /// buffer would be full as well.
 const BEHIND: f64 = 0.5;
 
-/// Stalls are reported if they invalidated a step, or if they took this share of the time.
+/// Stalls are reported if they invalidated a step, or if they took more than this share of all steps.
 const STALLED: f64 = 0.005;
 
 /// The cause that limits a server.

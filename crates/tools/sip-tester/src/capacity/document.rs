@@ -16,7 +16,7 @@ use serde::Serialize;
 
 use super::order::CapacityOrder;
 
-/// A step, in a line.
+/// One line about a step.
 pub fn step_text(record: &StepRecord) -> String {
     let StepRecord { purpose, rate, counts, span_s, decision, .. } = record;
     let again = if record.again { ", again" } else { "" };
@@ -38,7 +38,7 @@ pub struct SearchEnd<'a> {
     pub baseline: Option<&'a Baseline>,
     /// `None` if the search was interrupted.
     pub verdict: Option<&'a CapacityVerdict>,
-    /// Settings of the tester's host that may have spoilt the search.
+    /// Warnings about settings of the tester's host that may have impaired the search.
     pub notes: &'a [String],
     /// Messages that were kept.
     pub messages: Option<&'a KeptMessages>,
@@ -90,7 +90,7 @@ pub fn table(order: &CapacityOrder<'_>, end: SearchEnd<'_>, is_verbose: bool) ->
     text
 }
 
-/// The result and its cause, in a line.
+/// One line with the result and its cause.
 fn sentence(journal: &SearchJournal, verdict: Option<&CapacityVerdict>, unit: &str) -> String {
     let Some(verdict) = verdict else { return "interrupted".to_owned() };
     let mut text = verdict.sentence(unit);
@@ -107,7 +107,7 @@ fn sentence(journal: &SearchJournal, verdict: Option<&CapacityVerdict>, unit: &s
     text
 }
 
-/// The report that RFC 7502 asks for.
+/// The report of RFC 7502, section 5.
 fn form(
     order: &CapacityOrder<'_>,
     SearchEnd { journal, baseline, verdict, .. }: SearchEnd<'_>,

@@ -1,4 +1,4 @@
-//! A search for the capacity of a server, carried out over the network.
+//! A search for the capacity of a server over the network.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -16,23 +16,23 @@ use super::step_watch::StepWatch;
 use super::{baseline_load, offer};
 use crate::watchers::Watchers;
 
-/// Time between two checks for an interruption during a pause.
+/// The longest time between two checks for an interruption during a pause.
 const LOOK: Duration = Duration::from_millis(50);
 
 /// A search over the network.
 pub struct SearchDrive<'a> {
     order: &'a CapacityOrder<'a>,
     search: CapacitySearch,
-    /// The tester's limit, once it is known.
+    /// The tester limit; `None` until it is measured.
     baseline: Option<Baseline>,
-    /// Warnings of the first step that had any: settings of the tester's host that may spoil the search.
+    /// Warnings of the first step that had any, about settings of the tester's host that may impair the search.
     notes: Vec<String>,
-    /// The end of the previous step or pause.
+    /// When the previous step or pause ended.
     since: Instant,
 }
 
 impl<'a> SearchDrive<'a> {
-    /// A search from its beginning, or from the end of its journal.
+    /// Starts a search, or resumes it from the end of its journal.
     ///
     /// # Errors
     /// If a setting is outside its range, or the journal belongs to another search.
@@ -52,16 +52,16 @@ impl<'a> SearchDrive<'a> {
         self.baseline.as_ref()
     }
 
-    /// Settings of the tester's host that may have spoilt the search.
+    /// Warnings about settings of the tester's host that may have impaired the search.
     pub fn notes(&self) -> &[String] {
         &self.notes
     }
 
-    /// Does what the search orders until it is finished. The taps of `steering` get the messages of all steps. `None` if it was
-    /// interrupted.
+    /// Offers the steps and pauses of the search until it is finished. The taps of `steering` receive the messages of
+    /// all steps. Returns `None` if the search was interrupted.
     ///
     /// # Errors
-    /// If a load cannot be carried out or the journal cannot be written.
+    /// If a load cannot run or the journal cannot be written.
     pub fn carry_out(
         &mut self,
         first: &LoadOrder,
@@ -117,7 +117,7 @@ impl<'a> SearchDrive<'a> {
         let title = format!("{}: {:.1}/s ({}){}", self.order.target, step.rate, step.purpose, self.left());
         let notes = &mut self.notes;
         let warn = |warnings: &[String]| {
-            // Later steps repeat them with other numbers.
+            // Later steps repeat these warnings with other figures.
             if notes.is_empty() {
                 watchers.warn(warnings);
                 notes.extend_from_slice(warnings);
@@ -126,8 +126,8 @@ impl<'a> SearchDrive<'a> {
         offer::offer(self.order, (step, title), &mut self.search, (steering, watchers, watch), warn)
     }
 
-    /// Measures the tester's limit before a step, once the server has answered and if it may matter. False if it was
-    /// interrupted.
+    /// Measures the tester limit before a step, unless this is the first step, the limit is known, or the rate is too
+    /// low for the limit to matter. Returns false if the measurement was interrupted.
     fn has_baseline(
         &mut self,
         step: &LoadStep,

@@ -1,12 +1,14 @@
 //! The search that estimates the capacity from all steps together.
 //!
-//! Rates rise by a factor until one fails. That rate is offered again, because a step sometimes fails by chance. Then a curve is
-//! fitted to all steps. It gives credible intervals of two rates: the rate at which 95 % of the steps pass, and the rate at which
-//! half of them pass. The searched interval is from the lower bound of the first rate to the upper bound of the second. The next
-//! rate is its geometric mean. When the interval is narrow enough, both ends are checked. Two rates must have failed that exceed the
-//! upper end by the wanted precision at most, and the lower end must hold in a long step. After two long steps have failed, short
-//! passes prove little: every further step is long, and short passes are ignored. They count again if the time is over before a
-//! long step has passed.
+//! Rates rise by a factor until one fails. That rate is offered again, because a step sometimes fails by chance. Then a
+//! curve is fitted to all steps. It gives credible intervals of two rates: the rate at which 95 % of the steps pass,
+//! and the rate at which half of them pass. The searched interval is from the lower bound of the 95 % rate to the upper
+//! bound of the 50 % rate. The next rate is the geometric mean of both ends. When the interval is narrow enough, both
+//! ends are checked: two failed rates must be at most the wanted precision above the upper end, and the lower end must
+//! pass a long step.
+//!
+//! After two long steps have failed, short passes prove little: every further step is long, and short passes are
+//! ignored. They count again if the time limit is reached before a long step has passed.
 
 use netrig_stats::fit::pass_curve;
 
@@ -22,7 +24,7 @@ const FAILED_LONG_STEPS: usize = 2;
 /// Number of rates that must have failed near the upper end of the interval: a single rate may fail twice by chance.
 const FAILED_RATES: usize = 2;
 
-/// The time that a step takes beyond its span, s: open calls, the pause and the recovery check.
+/// The time that a step takes after its last call has started, s: for open calls, the pause and the recovery check.
 const STEP_OVERHEAD_S: f64 = 5.0;
 
 #[derive(Debug)]
@@ -36,7 +38,7 @@ pub(super) struct SequentialProcedure {
     count: u32,
     spent_s: f64,
     held: Option<HeldRate>,
-    /// The conclusion from the steps so far.
+    /// The next step, or the verdict, according to the steps so far.
     next: NextTrial,
 }
 
@@ -45,7 +47,7 @@ pub(super) struct SequentialProcedure {
 struct CountedStep {
     rate: f64,
     passed: bool,
-    /// Whether it lasted as long as a capacity has to hold.
+    /// Whether it was a confirmation, which lasts as long as a capacity has to hold.
     is_long: bool,
 }
 
@@ -55,7 +57,7 @@ enum Recovering {
     No,
     /// Nothing is offered.
     Rest {
-        /// Rate of the step before.
+        /// Rate of the step before the pause, per second.
         last_rate: f64,
         span_s: f64,
         /// The sum of all pauses since that step, up to the end of this one.
@@ -105,8 +107,8 @@ impl SequentialProcedure {
         self.steps.iter().filter(counts).map(|step| (step.rate, step.passed)).collect()
     }
 
-    /// Whether no further step is possible: the limit of steps is reached, or the remaining time is too short for a step and,
-    /// if no rate was held yet, its confirmation.
+    /// Whether no further step is possible: the limit of steps is reached, or the remaining time is too short for a
+    /// step and, if no rate has passed a long step yet, a confirmation.
     fn is_budget_spent(&self) -> bool {
         let confirmation_s =
             if self.held.is_none() { self.sequential.confirm_s + STEP_OVERHEAD_S } else { 0.0 };
@@ -127,7 +129,7 @@ impl SequentialProcedure {
         }
     }
 
-    /// The next step if no failed rate is above `passed`, the highest passed one.
+    /// The next step if no counted step has failed above `passed`, the highest passed rate.
     fn above(&self, passed: f64) -> NextTrial {
         let highest = self.settings.highest;
         if let Some((ceiling, why)) = &self.ceiling {
@@ -149,7 +151,7 @@ impl SequentialProcedure {
         }
     }
 
-    /// The next step if no counted step has passed: no step at all or, once short passes are ignored, no long step.
+    /// The next step if no counted step has passed. If short passes are ignored, only long steps are counted as passed.
     fn below(&self, failed: Option<f64>) -> NextTrial {
         let lowest = self.settings.lowest;
         let bound = failed.into_iter().chain(self.ceiling.as_ref().map(|(rate, _)| *rate)).reduce(f64::min);
@@ -239,7 +241,7 @@ impl SequentialProcedure {
         }
     }
 
-    /// The highest passed rate below all failed ones; otherwise the lowest passed rate.
+    /// The highest passed rate below all failed rates. If no passed rate is below them, the lowest passed rate.
     fn known_good(&self) -> Option<f64> {
         let failed =
             self.steps.iter().filter(|step| !step.passed).map(|step| step.rate).fold(f64::INFINITY, f64::min);

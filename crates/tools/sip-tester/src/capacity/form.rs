@@ -69,7 +69,7 @@ impl Rfc7502Form {
         }
     }
 
-    /// The text of a verdict for a rate of the form; words if it is not a number.
+    /// The text of a verdict for a rate field of the form: a number, or words if the verdict is not a number.
     pub fn measured(verdict: &CapacityVerdict) -> String {
         match verdict {
             CapacityVerdict::Capacity(capacity) => format!("{}", (capacity.rate * 10.0).round() / 10.0),

@@ -1,4 +1,4 @@
-//! The journal of a search: every step, as it is stored and from which an interrupted search resumes.
+//! The journal of a search: the stored steps, from which an interrupted search resumes.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -89,7 +89,7 @@ pub enum ResumeError {
     /// A setting is outside its range.
     #[error(transparent)]
     Settings(#[from] SearchSettingsError),
-    /// An entry differs from the order of the search.
+    /// An entry differs from the step or pause that the search orders at this point.
     #[error("entry {entry} of the journal differs from the search's order")]
     OtherOrder {
         /// The number of the entry, from 1.

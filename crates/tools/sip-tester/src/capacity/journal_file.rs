@@ -8,10 +8,10 @@ use netrig_host::user_file;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-/// The version of the file format. It rises if a search that resumes from an older file would do something else.
+/// The version of the file format. It rises if a search that resumes from an older file would order other steps.
 const FORM: u64 = 2;
 
-/// Why a search has no journal.
+/// Why the journal of a search cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum JournalError {
     /// A setting is outside its range.
@@ -39,18 +39,18 @@ pub enum JournalError {
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct JournalText {
-    /// The form of the file.
+    /// The version of the file format: [`FORM`].
     form: u64,
-    /// The program that wrote it.
+    /// The version of the program that wrote it.
     version: String,
     /// All settings of the loads as text. A step is valid for these only.
     asked: String,
-    /// The limit of the tester, measured after the first step.
+    /// The tester limit, measured after the first step.
     baseline: Option<Baseline>,
     journal: SearchJournal,
 }
 
-/// A search from its beginning or from the end of its journal, with the tester's limit.
+/// A new search, or a search resumed from the end of its journal together with the stored tester limit.
 ///
 /// # Errors
 /// If a setting is outside its range, or the journal belongs to another search.
@@ -65,7 +65,7 @@ pub fn begun(
     let refuse = |why: &dyn Display| JournalError::Refused { file: file.to_owned(), why: why.to_string() };
     let text = user_file::read_text(file, user_file::LONGEST_DATA).map_err(|error| refuse(&error))?;
     let value: Value = serde_json::from_str(&text).map_err(|error| refuse(&error))?;
-    // The first files had no version.
+    // Files of the first version have no `form` field.
     let form = value.get("form").map_or(Some(1), Value::as_u64);
     if form != Some(FORM) {
         let form = form.map_or_else(|| "an unknown form".to_owned(), |form| format!("form {form}"));
@@ -86,7 +86,7 @@ pub fn begun(
     Ok((search, baseline))
 }
 
-/// Writes the whole journal: if the program is killed, the previous file stays.
+/// Replaces the whole journal file. If the program is killed meanwhile, the previous file stays.
 ///
 /// # Errors
 /// If the file cannot be written.

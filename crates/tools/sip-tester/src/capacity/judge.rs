@@ -1,11 +1,11 @@
 //! Decides a step.
 //!
-//! An open call may still succeed or fail, and a lost call is detected only after 64 T1. So open calls alone neither pass nor
-//! fail a step:
+//! An open call may still succeed or fail, and a lost call is detected only after 64 T1. During a step, open calls are
+//! therefore counted as follows:
 //!
-//! * For a pass, only calls that had time to end are counted, and those still open among them count as failed. Young calls,
-//!   which had no time to end, are excluded from both numbers.
-//! * For a failure, only known failures are counted, and every open call counts as a success.
+//! * For a pass, an open call that had time to end counts as failed. An open call that had no time to end (a young
+//!   call) is not counted.
+//! * For a failure, every open call counts as a success.
 //! * At the end of the step, after the wait for open calls, every open call counts as failed.
 
 use netrig_stats::sequential::{Judgement, ProportionTest};
@@ -18,18 +18,18 @@ use super::step::{Criterion, LoadStep};
 /// The smallest number of overdue calls that fails a step.
 const FEWEST_OVERDUE: u64 = 3;
 
-/// The largest number of retransmitted requests that never fails a step.
+/// A step with at most this number of retransmitted requests does not fail because of them.
 const FEWEST_AGAIN: u64 = 3;
 
-/// The tester was too slow if the offered calls are below the intended ones by this share and by these standard deviations of Poisson
-/// arrivals.
+/// The tester was too slow if the number of started calls is below the intended number by more than this share and by
+/// more than this number of standard deviations of Poisson arrivals.
 const SHORT: (f64, f64) = (0.02, 4.0);
 
 /// The time that a server at nine tenths of its capacity needs to serve the calls that waited during a stall, in multiples of the
 /// stall's duration.
 const CATCHING_UP: f64 = 10.0;
 
-/// The share of the step for which the busiest thread of a working server runs at least.
+/// A server is at work if its busiest thread runs for more than this share of the step.
 const AT_WORK: f64 = 0.1;
 
 /// A step in progress.
@@ -44,7 +44,7 @@ pub(super) struct RunningStep {
 }
 
 impl RunningStep {
-    /// Takes an observation of the step. Returns the decision, once there is one.
+    /// Adds an observation of the step. Returns the decision, or `None` while the step is undecided.
     pub fn observe(
         &mut self,
         settings: &SearchSettings,
@@ -72,8 +72,9 @@ impl RunningStep {
         self.decided.as_ref()
     }
 
-    /// The decision on the part of a step before the first stall of the machine, and that part. `None` if the part is shorter than
-    /// the shortest step, or if the step has no sequential test. Calls that had no time to end are excluded.
+    /// The decision on the part of a step before the first stall of the machine, and the observations of that part
+    /// without young calls. `None` if the part is shorter than the shortest step or has too few calls, if the step is a
+    /// recovery check, or if it has no sequential test.
     fn before_stall(
         &self,
         settings: &SearchSettings,
@@ -92,8 +93,8 @@ impl RunningStep {
         Some((decision, seen))
     }
 
-    /// Decides the step at its end, after the wait for open calls. If the decision uses only a part of the observations, that part is
-    /// returned as well.
+    /// Decides the step at its end, after the wait for open calls. If only the part before a stall is decided, returns
+    /// the observations of that part as well.
     pub fn end(
         self,
         settings: &SearchSettings,
@@ -110,7 +111,7 @@ impl RunningStep {
         let before_stall = self.before_stall(settings, step);
         let decision = self.judged(settings, step, seen);
         let is_failed = decision.outcome == StepOutcome::Failed;
-        // For a step with a number of calls, only the tester's faults show that it was too slow.
+        // A step of a fixed number of calls has no shortfall: only the tester's faults show that it was too slow.
         let is_timed = step.calls.is_none() || step.purpose.is_probe();
         let is_carried = !is_short(step, seen) && (is_timed || seen.tester.faults.is_empty());
         let has_waited = is_failed || seen.counts.failed + seen.counts.overdue > 0;
@@ -142,7 +143,7 @@ impl RunningStep {
     /// The decision about the server, without regard to the tester and to stalls of the machine.
     fn judged(self, settings: &SearchSettings, step: &LoadStep, seen: &StepObservation) -> StepDecision {
         match (&step.criterion, &self.decided) {
-            // A known failure stays, whatever the open calls do.
+            // A failure or an invalid step during the load is final: open calls cannot change it.
             (_, Some(decided)) if decided.outcome != StepOutcome::Passed => decided.clone(),
             (Criterion::Sequential(sequential), _) => {
                 StepLook { settings, sequential, step, seen, running: &self }.conclude(self.decided.is_some())
@@ -152,8 +153,9 @@ impl RunningStep {
         }
     }
 
-    /// Open calls in the second and in the last quarter of the step, and the calls that started in its second half. The minimum of a
-    /// quarter is used, so that a short pause of the server does not look like a backlog.
+    /// The minimum number of open calls in the second quarter, the minimum in the last quarter, and the number of calls
+    /// that started in the second half of the step. With minima, a short pause of the server does not look like a
+    /// backlog.
     fn growth(&self) -> Option<(u64, u64, u64)> {
         let (end, begun, _) = *self.history.last()?;
         let fewest = |from: f64, to: f64| {
@@ -166,15 +168,16 @@ impl RunningStep {
     }
 }
 
-/// Whether nothing was received from the server, and it is not at work. A server that still processes an earlier load answers
-/// later.
+/// Whether the server sent nothing and is not at work. A server that still processes an earlier load is at work, and
+/// will answer later.
 pub(super) fn is_unanswered(seen: &StepObservation) -> bool {
     let is_at_work = seen.server.as_ref().is_some_and(|server| server.busiest_s > AT_WORK * server.span_s);
     !is_at_work && seen.received == Some(0) && seen.counts.begun > 0 && seen.counts.succeeded == 0
 }
 
-/// Whether stalls of the machine may explain why a step did not pass. They may, unless more calls failed than arrive until a server
-/// at nine tenths of its capacity has caught up.
+/// Whether stalls of the machine may explain why a step did not pass: fewer calls were started than intended, or the
+/// numbers of failed calls, of overdue calls and of retransmitted requests are each at most the number of calls that
+/// arrive while a server at nine tenths of its capacity catches up.
 fn is_spoilt(step: &LoadStep, seen: &StepObservation) -> bool {
     let CallCounts { failed, overdue, again, .. } = seen.counts;
     let most = CATCHING_UP * step.rate * seen.stalls.total_s;
@@ -189,9 +192,9 @@ fn is_short(step: &LoadStep, seen: &StepObservation) -> bool {
     (seen.counts.begun as f64) < least && step.calls.is_none_or(|calls| seen.counts.begun < calls)
 }
 
-/// The decision if the tester was the limit: it offered less than intended, or it had faults and `faults_count`. Faults do not count
-/// if the step passes, because the server sustained the load, however late the tester was. A shortfall during a stall of the machine
-/// is not a fault of the tester.
+/// The decision if the tester was the limit: it offered less than intended, or it had faults and `faults_count` is set.
+/// If the server passes, faults of the tester do not count, because the server sustained the load. If the machine
+/// stalled, a shortfall is not a fault of the tester.
 fn tester(step: &LoadStep, seen: &StepObservation, faults_count: bool) -> Option<StepDecision> {
     let is_short = is_short(step, seen);
     if !(is_short && seen.stalls.count == 0 || faults_count && !seen.tester.faults.is_empty()) {
@@ -289,8 +292,8 @@ impl StepLook<'_> {
         self.backlog().is_none().then(|| StepDecision::passed(StepReason::Shown))
     }
 
-    /// The decision at the end of the step. `decided` is set if it passed during the step. Calls that were young then are beyond
-    /// those that the test needed, and must not contradict it.
+    /// The decision at the end of the step. `decided` is set if the test already accepted during the step, without the
+    /// young calls. If the test is undecided with these calls, a pass still counts as decided by the test.
     fn conclude(&self, decided: bool) -> StepDecision {
         let counts = self.seen.counts;
         let Some(test) = self.sequential.test.test() else {
@@ -334,7 +337,8 @@ impl StepLook<'_> {
         (many && requests > FEWEST_AGAIN).then_some(StepReason::Again { requests })
     }
 
-    /// Whether open calls grow: a server with large buffers answers all of them, later and later.
+    /// The reason if the number of open calls grows: a server with large buffers answers all calls, but later and
+    /// later.
     fn backlog(&self) -> Option<StepReason> {
         let (middle, last, begun) = self.running.growth()?;
         let chance = 3.0 * (middle.max(last) as f64).sqrt() + 1.0;

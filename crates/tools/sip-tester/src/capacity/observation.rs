@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use super::settings::Threshold;
 
-/// Observations of a step, during it or after its end, accumulated since its start.
+/// Observations of a step, accumulated since its start. A driver reports them during the step and after its end.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct StepObservation {
     /// How long calls were started, s. It does not grow while the driver waits for open calls.

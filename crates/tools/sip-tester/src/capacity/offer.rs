@@ -26,9 +26,9 @@ pub fn offer(
     mut warn: impl FnMut(&[String]),
 ) -> Result<Option<StepObservation>, CapacityError> {
     let mut order = (capacity.load)(step.rate, step.at_most_s, step.calls)?;
-    // The estimate takes steps for independent: one that is repeated must not have the same arrivals.
+    // The estimate assumes independent steps, so a repeated step needs other arrival times.
     order.plan.seed = order.plan.seed.wrapping_add(search.steps());
-    // The order was checked with the first rate: at this rate there can only be too few users.
+    // The order was checked at the first rate. At this rate, the only possible error is too few users.
     if let Err(error @ (LoadError::Request(_) | LoadError::Plan(_))) = order.check() {
         let tester = TesterSeen { faults: vec![error.to_string()], ..TesterSeen::default() };
         return Ok(Some(StepObservation { tester, ..StepObservation::default() }));
@@ -48,8 +48,8 @@ pub fn offer(
     let stop = steering.stop;
     let report = run(&order, steering, stage, second);
     let report = match report {
-        // Users that could be registered before a lower rate cannot be because of the rate. A server that has not answered at all
-        // is not there.
+        // If a step has passed before, its users could be registered, so this preparation fails because of the rate. If
+        // the server has not answered at all, the step fails as unanswered.
         Err(LoadError::Preparation { user, why, limit, is_answered })
             if search.has_passed() || !is_answered =>
         {
@@ -73,7 +73,7 @@ struct OfferedStep<'a> {
     order: &'a LoadOrder,
     step: &'a LoadStep,
     seen: StepObservation,
-    /// No new call starts.
+    /// Whether the step starts no more calls.
     is_enough: bool,
 }
 
@@ -82,7 +82,7 @@ impl<'a> OfferedStep<'a> {
         Self { order, step, seen: StepObservation::default(), is_enough: false }
     }
 
-    /// A second is over.
+    /// Handles the end of a second of the load.
     fn second(
         &mut self,
         row: &SecondRow,
@@ -124,7 +124,7 @@ impl<'a> OfferedStep<'a> {
         Next::Enough(Duration::from_secs_f64(linger_s) + self.order.plan.own_span())
     }
 
-    /// The step is over. Calls that are still open were waited for.
+    /// Ends the step, after the wait for its open calls.
     fn end(mut self, report: &LoadReport) -> StepObservation {
         self.seen.received = Some(report.tester.received.saturating_sub(report.tester.foreign));
         let whats: BTreeSet<_> = self.order.plan.works().map(Work::what).collect();

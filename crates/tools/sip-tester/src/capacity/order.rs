@@ -9,35 +9,36 @@ use netrig_sip_net::load::{LoadError, LoadOrder};
 use super::SearchSettings;
 use super::journal_file::JournalError;
 
-/// A load with this rate (1/s) that starts calls for at most this time (s), and at most this number of calls.
+/// Builds the load of a step from its rate (1/s), the longest time for which calls are started (s), and the largest
+/// number of calls.
 pub type StepLoad<'a> = dyn Fn(f64, f64, Option<u64>) -> Result<LoadOrder, LoadError> + 'a;
 
-/// The subject of a search, and its loads.
+/// What a search measures, and the loads that it offers.
 pub struct CapacityOrder<'a> {
     /// The server as the user named it.
     pub target: String,
-    /// The scenario of the users of the loads.
+    /// The scenario of the loads.
     pub work: Work,
     /// The mean time for which a call is held.
     pub hold: Duration,
-    /// The share that must succeed.
+    /// The share of calls that must succeed.
     pub success: Fraction,
-    /// The statistic of the delays that has a threshold, in words.
+    /// The name of the statistic of delays that the thresholds limit.
     pub statistic: &'static str,
     /// The settings of the search.
     pub settings: SearchSettings,
     /// The loads of its steps.
     pub load: Box<StepLoad<'a>>,
-    /// The file in which each step is recorded. A search that was interrupted goes on from there.
+    /// The file in which each step is recorded, and from which an interrupted search resumes.
     pub journal: Option<PathBuf>,
-    /// All settings of the loads as text. A journal is continued only by a search with the same text.
+    /// All settings of the loads as text. A search resumes from a journal only if this text is the same.
     pub asked: String,
 }
 
-/// Why a search could not go on.
+/// Why a search could not continue.
 #[derive(Debug, thiserror::Error)]
 pub enum CapacityError {
-    /// A load could not be carried out.
+    /// A load could not run.
     #[error(transparent)]
     Load(#[from] LoadError),
     /// The server's host cannot be observed.

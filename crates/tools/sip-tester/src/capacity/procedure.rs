@@ -16,19 +16,20 @@ pub(super) enum NextAction {
 
 /// The procedure of a mode. Its only input is the result of each action.
 pub(super) trait Procedure: fmt::Debug + Send {
-    /// The next action. It stays the same until its result is reported.
+    /// The next action. It does not change until its result is reported.
     fn wanted(&self) -> NextAction;
-    /// The step passed or failed.
+    /// Reports that the step passed or failed.
     fn decided(&mut self, passed: bool);
-    /// The step was invalid and is repeated. Returns true if the procedure itself lets the server recover before that.
+    /// Reports that the step was invalid and is repeated. Returns true if the procedure itself orders a pause before
+    /// the repetition.
     fn spoilt(&mut self) -> bool {
         false
     }
-    /// The step was invalid in all its attempts.
+    /// Reports that all attempts of the step were invalid.
     fn limited(&mut self, reason: &StepReason);
-    /// The pause is over.
+    /// Reports that the pause is over.
     fn drained(&mut self);
-    /// The last step, attempt or pause took `span_s` seconds. It is called after the result is reported.
+    /// Reports that the last step, attempt or pause took `span_s` seconds. It is called after the result was reported.
     fn spent(&mut self, _span_s: f64) {}
     /// The remaining time for all steps, s; `None` if the mode has no time limit.
     fn left_s(&self) -> Option<f64> {

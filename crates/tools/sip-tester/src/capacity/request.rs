@@ -1,4 +1,4 @@
-//! A search as a user asks for it.
+//! The settings of a search, as the user gives them.
 
 use netrig_core::setting::{PartOf, TablePart};
 use netrig_sip::index::Bound;
@@ -11,7 +11,7 @@ use super::settings::{
     DesignObjective, FailureShareTest, Mode, Rfc7502, SearchMode, SearchSettings, Sequential, Threshold,
 };
 
-/// The settings of the steps of a search: those of a load, without those that the search sets itself.
+/// The settings of a load that apply to the steps of a search: all except those that the search sets itself.
 pub type StepSettings = PartOf<LoadSettings, StepPart>;
 
 /// The part of the settings of a load that a search does not set itself.
@@ -28,7 +28,7 @@ impl TablePart<LoadSettings> for StepPart {
     }
 }
 
-/// A search: the settings of each mode, and which of them is used.
+/// The settings of a search: the mode, and the settings of all modes.
 #[derive(Clone, Debug, Default)]
 pub struct SearchRequest {
     /// The mode.
@@ -44,7 +44,7 @@ pub struct SearchRequest {
 }
 
 impl SearchRequest {
-    /// The settings of the search with loads such as `order`.
+    /// The settings of the search. `order` is an example of its loads, which gives the thresholds and timers.
     pub fn settings(&self, order: &LoadOrder, work: Work) -> SearchSettings {
         let thresholds = &order.plan.thresholds;
         let bad = 1.0 - thresholds.success;
@@ -56,7 +56,7 @@ impl SearchRequest {
         let (mode, thresholds) = match self.mode {
             SearchMode::Sequential => {
                 let own = self.sequential.clone();
-                // A tenth of the share that is bad is good.
+                // The good share of failures is a tenth of the bad share.
                 let test = FailureShareTest { good: bad / 10.0, bad, ..own.test };
                 let mode = Sequential { test, most_s: own.most_s.max(own.least_s), ..own };
                 (Mode::Sequential(mode), thresholds.bounds.iter().map(bound).collect())
@@ -71,7 +71,7 @@ impl SearchRequest {
             mode,
             thresholds,
             patience_s: order.plan.patience.as_secs_f64(),
-            // A lost request is known when timer B or F has expired.
+            // A lost request is detected when timer B or F expires.
             linger_s: order.plan.timing.patience().as_secs_f64() + 1.0,
             ..self.search.clone()
         }

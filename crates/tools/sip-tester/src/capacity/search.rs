@@ -1,4 +1,4 @@
-//! A search for a capacity: it orders what to offer next, and receives the observations.
+//! A search for a capacity: it orders the next step or pause, and receives the observations.
 
 use super::decision::{StepDecision, StepOutcome, StepReason};
 use super::design_objective::DesignObjectiveProcedure;
@@ -38,7 +38,8 @@ pub enum StepProgress {
     },
 }
 
-/// A search for a capacity. It opens no socket, reads no clock and knows no SIP: a driver carries out its orders.
+/// A search for a capacity. A driver performs its orders: the search itself opens no socket, reads no clock and is
+/// independent of SIP.
 ///
 /// ```
 /// use netrig_sip_tester::capacity::{CallCounts, DriverOrder, CapacitySearch, StepObservation, SearchSettings, CapacityVerdict};
@@ -69,27 +70,28 @@ pub struct CapacitySearch {
     again: Retry,
     /// Invalid attempts of the current step.
     attempts: u32,
-    /// Set if the server has never answered.
+    /// The verdict if the server has never answered.
     unanswered: Option<CapacityVerdict>,
 }
 
-/// Attempts of a step that the tester invalidates.
+/// The largest number of attempts of a step that faults of the tester invalidate.
 const ATTEMPTS: u32 = 3;
 
-/// Attempts of a step that stalls of the machine invalidate. Stalls are random: the next attempt may have none.
+/// The largest number of attempts of a step that stalls of the machine invalidate. Stalls are random: the next attempt
+/// may have none.
 const STALLED_ATTEMPTS: u32 = 6;
 
 /// How long to wait for the open calls of a failed step in a mode that checks whether the server has recovered, s. After 7.5 s a
 /// request has been retransmitted four times.
 const OVERLOADED_LINGER_S: f64 = 8.0;
 
-/// The state of another attempt.
+/// Whether and when the current step is repeated.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Retry {
     No,
-    /// A pause comes first, then a step at this rate.
+    /// After a pause, at this rate (1/s).
     Rest(f64),
-    /// The next step, at this rate.
+    /// In the next step, at this rate (1/s).
     Due(f64),
 }
 
@@ -118,7 +120,8 @@ impl CapacitySearch {
         })
     }
 
-    /// Resumes an interrupted search. Its journal is replayed, and the next order is the one after its last entry.
+    /// Resumes an interrupted search. The entries of its journal are replayed, and the next order follows the last
+    /// entry.
     ///
     /// # Errors
     /// If the settings differ from the journal's or are outside their range, or if a search with these settings does not
@@ -142,7 +145,7 @@ impl CapacitySearch {
         Ok(search)
     }
 
-    /// The current order. It stays the same until its result is reported.
+    /// The current order. It does not change until its result is reported.
     pub fn next(&self) -> DriverOrder {
         if let Some(verdict) = &self.unanswered {
             return DriverOrder::Finished(verdict.clone());
@@ -229,7 +232,7 @@ impl CapacitySearch {
                 }
                 self.procedure.spent(drain.span_s);
             }
-            // A recovery check is not repeated as an attempt: the procedure orders the next one.
+            // An invalid recovery check counts as failed: the procedure orders the next check.
             SearchEntry::Step(record) if record.purpose.is_probe() => {
                 self.procedure.decided(record.decision.outcome == StepOutcome::Passed);
                 self.procedure.spent(record.took_s);

@@ -66,21 +66,22 @@ pub enum StepPurpose {
 pub(super) enum Criterion {
     /// The sequential test, the thresholds, and whether the server keeps up.
     Sequential(Sequential),
-    /// All of a number of calls succeed.
+    /// All calls of a fixed number succeed.
     Clean { calls: u64 },
     /// The share of inadequately handled scenarios is below `share`, 0 to 1.
     Objective { share: f64 },
 }
 
-/// Shortest and longest duration (s), calls and criterion of a step with a number of calls. The longest duration allows for
-/// the variation of random arrivals.
+/// Shortest and longest duration (s), calls and criterion of a step with a fixed number of calls. The longest duration
+/// allows for the variation of random arrivals.
 pub(super) fn counted(rate: f64, calls: u64) -> (f64, f64, Option<u64>, Criterion) {
     let span_s = calls as f64 / rate;
     (0.0, 2.0 * span_s + 10.0, Some(calls), Criterion::Clean { calls })
 }
 
-/// The same for a step with a sequential test. After the shortest duration the step may last for three times the fewest calls
-/// with which the test can pass, but not longer than the settings allow.
+/// Shortest and longest duration (s), calls and criterion of a step with a sequential test. The longest duration is the
+/// shortest one plus the time for three times the smallest number of calls with which the test can pass, but at most
+/// what the settings allow.
 pub(super) fn spans(
     sequential: &Sequential,
     rate: f64,

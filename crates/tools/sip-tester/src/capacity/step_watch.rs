@@ -1,4 +1,4 @@
-//! Observations of the server's host and of this machine during a step.
+//! Counters of the server's processes and stalls of this machine during a step.
 
 use std::io;
 
@@ -29,24 +29,24 @@ impl StepWatch {
         self.server.find();
     }
 
-    /// Starts to count: the step starts.
+    /// Starts the measurement of a step.
     pub fn start(&mut self) {
         self.server.start();
         self.stalls.take();
     }
 
-    /// A second of the step in which calls start is over.
+    /// Updates the observations at the end of a second in which calls were started.
     pub fn look(&mut self, seen: &mut StepObservation) {
         seen.server = Some(self.server.look());
         seen.stalls += &self.stalls.take();
     }
 
-    /// No new call starts.
+    /// Reports that no new call starts.
     pub fn unload(&mut self) {
         self.server.unload();
     }
 
-    /// The step is over, and its calls have been waited for.
+    /// Ends the measurement of a step, after the wait for its open calls.
     pub fn end(&mut self, seen: &mut StepObservation) {
         seen.server = Some(self.server.end());
     }

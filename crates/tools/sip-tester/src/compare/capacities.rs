@@ -1,4 +1,5 @@
-//! Two capacities: each is an interval from all steps of its search. They differ if their intervals do not overlap.
+//! Comparison of two capacities. Each is an interval, estimated from all steps of its search. They differ if the
+//! intervals do not overlap.
 
 use crate::capacity::{CapacityEstimate, CapacityVerdict};
 

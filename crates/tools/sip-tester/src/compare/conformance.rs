@@ -1,4 +1,4 @@
-//! Two runs of `netrig sip conform`, purpose by purpose.
+//! The comparison of two runs of `netrig sip conform` as text.
 
 use std::fmt::Write as _;
 

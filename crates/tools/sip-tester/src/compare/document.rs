@@ -1,4 +1,4 @@
-//! Result documents, as far as they are compared.
+//! The compared fields of result documents.
 
 use std::borrow::Cow;
 use std::collections::BTreeSet;
@@ -14,7 +14,7 @@ use serde_json::Value;
 use super::error::ComparisonError;
 use crate::capacity::CAPACITY_FORMAT;
 
-/// A result.
+/// The result of a measurement, read from its JSON document.
 #[derive(Clone, Debug)]
 pub enum ResultDocument {
     /// A load.
@@ -46,7 +46,7 @@ pub struct ComparedOutcome {
     pub failed: usize,
 }
 
-/// A delay.
+/// The statistics of a delay.
 #[derive(Clone, Debug, Deserialize)]
 pub struct ComparedDelay {
     pub name: String,
@@ -55,7 +55,7 @@ pub struct ComparedDelay {
     pub p95_us: f64,
 }
 
-/// A second.
+/// The counters of one second of a load.
 #[derive(Clone, Debug, Deserialize)]
 pub struct ComparedSecond {
     pub second: u64,
@@ -75,7 +75,7 @@ pub struct ComparedCapacity {
     pub journal: ComparedJournal,
 }
 
-/// The settings of its journal.
+/// The settings in the journal of a search.
 #[derive(Clone, Debug, Deserialize)]
 pub struct ComparedJournal {
     pub settings: Value,
@@ -126,7 +126,7 @@ impl ResultDocument {
         }
     }
 
-    /// Why the two cannot be compared, in sentences.
+    /// Why this result and `now` cannot be compared, in sentences.
     pub fn differences(&self, now: &Self) -> Vec<String> {
         match (self, now) {
             (Self::Load(before), Self::Load(now)) => {
@@ -159,16 +159,16 @@ impl ComparedLoad {
     }
 }
 
-/// The duration of a load changes the evidence, not the result.
+/// Offered settings that may differ between two loads: the duration changes the evidence, not the result.
 const OF_ONE_LOAD: [&str; 2] = ["duration", "warm_up"];
 
-/// A search also selects the rate, with the users that it needs.
+/// Offered settings that may differ between two searches: a search also selects the rate and the number of users.
 const OF_ONE_SEARCH: [&str; 4] = ["duration", "warm_up", "pace", "users"];
 
-/// The key of the settings that have no key of their own.
+/// The key of the object with all other settings.
 const OPTIONS: &str = "options";
 
-/// The keys in which the offered loads of two results differ. The keys `but` are left out.
+/// The keys in which the offered loads of two results differ. The keys in `but` are not compared.
 fn offered(before: &Offered, now: &Offered, but: &[&str]) -> Vec<String> {
     let [before, now] = [before, now].map(|offered| serde_json::to_value(offered).unwrap_or_default());
     let mut differ = Vec::new();
@@ -232,7 +232,7 @@ pub mod tests {
 
     use super::*;
 
-    /// What some load offers, for a number of seconds.
+    /// An example of an offered load with this duration.
     pub fn some_offer(seconds: u64) -> Offered {
         let pace = Pace::Open(Arrivals::at(100.0, Gaps::Poisson));
         let work = Work::Call(Scenario::Call { hold: Duration::ZERO });
@@ -240,7 +240,7 @@ pub mod tests {
         Offered::of(&LoadOrder::new(([192, 0, 2, 1], 5060).into(), plan))
     }
 
-    /// Every reported key of what is offered is compared.
+    /// Every reported key of the offered load is compared.
     #[test]
     fn what_is_offered_is_compared_key_by_key() {
         let before = some_offer(10);

@@ -1,4 +1,4 @@
-//! An index in both results, with its verdict.
+//! An index of two compared results, with its verdict.
 
 use netrig_stats::multiple::holm;
 use serde::Serialize;
@@ -9,9 +9,9 @@ use super::error::ComparisonError;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum IndexVerdict {
-    /// Significantly worse.
+    /// The later value is significantly worse.
     Worse,
-    /// Significantly better.
+    /// The later value is significantly better.
     Better,
     /// The difference may be due to chance, or is within the margin.
     NoDifference,
@@ -19,26 +19,26 @@ pub enum IndexVerdict {
     NotTested,
 }
 
-/// An index in both results.
+/// An index of two compared results.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct ComparedIndex {
-    /// `success of call`, `connection, mean`.
+    /// The name, such as `success of call` or `connection, mean`.
     pub name: String,
     /// Unit: `us`, `1` for a share, `1/s`.
     pub unit: &'static str,
-    /// The value before.
+    /// The value in the earlier result; `None` if it has none.
     pub before: Option<f64>,
-    /// The value now.
+    /// The value in the later result; `None` if it has none.
     pub now: Option<f64>,
-    /// The difference of now to before.
+    /// The later value minus the earlier one.
     pub difference: Option<f64>,
     /// The lower end of the difference's interval.
     pub low: Option<f64>,
-    /// The upper end.
+    /// The upper end of the difference's interval.
     pub high: Option<f64>,
-    /// The probability of such a difference by chance.
+    /// The p-value of the test, for this index alone.
     pub p: Option<f64>,
-    /// The probability for all indices together, by Holm's method.
+    /// The p-value, adjusted for the number of indices by Holm's method.
     pub p_holm: Option<f64>,
     /// The verdict.
     pub verdict: IndexVerdict,
@@ -75,14 +75,15 @@ impl ComparedIndex {
         }
     }
 
-    /// Whether it is more than twice as bad as before, beyond the margin, and cannot be tested. Such an index does not pass.
+    /// Whether the index cannot be tested and is worse than before by more than a factor of 2 (or of 1 plus the margin,
+    /// if this is more). A comparison with such an index does not pass.
     pub(super) fn is_open(&self, settings: ComparisonSettings) -> bool {
         let (Some(before), Some(now)) = (self.before, self.now) else { return false };
         let [less, more] = if self.more_is_better { [now, before] } else { [before, now] };
         self.verdict == IndexVerdict::NotTested && more > (1.0 + settings.margin.max(1.0)) * less
     }
 
-    /// Worse or better, if it differs.
+    /// The verdict for an index that differs significantly.
     fn direction(&self) -> IndexVerdict {
         match self.difference {
             Some(difference) if (difference > 0.0) == self.more_is_better => IndexVerdict::Better,
@@ -100,7 +101,7 @@ pub struct ComparisonSettings {
     pub margin: f64,
 }
 
-/// Judges all indices together: the risk that any verdict is wrong is the allowed one, however many there are.
+/// Sets the verdicts of all indices. The confidence holds for all indices together, regardless of their number.
 pub(super) fn judge(
     indices: &mut [ComparedIndex],
     settings: ComparisonSettings,

@@ -1,10 +1,11 @@
 //! Comparison of two loads.
 //!
-//! Calls of one second share the server's state, and neighbouring seconds depend on each other. A test over all calls would
-//! assume independence and find differences that do not exist. So each second gives one value, weighted by the number of calls
-//! that ended in it. Seconds are joined into as many batches as look independent, and the batches are compared by Welch's test.
-//! Calls that end after the last arrival, the slowest of all, count for the last second with arrivals. Failures are too rare
-//! for batches: shares are compared exactly, with a sample size reduced by the design effect of their clusters.
+//! Calls of one second share the server's state, and neighbouring seconds depend on each other. A test over all calls
+//! would assume independence and find differences that do not exist. Therefore each second gives one value, weighted by
+//! the number of calls that ended in it. Seconds are joined into as many batches as look independent, and the batches
+//! are compared by Welch's test. The slowest calls end after the last arrival: they count for the last second with
+//! arrivals. Failures are too rare for batches: shares are compared by an exact test, with a sample size reduced by the
+//! design effect of their clusters.
 
 use netrig_stats::batch::{BatchMeans, FEWEST_BATCHES};
 use netrig_stats::compare::{Alternative, Proportion, design_effect, proportions, welch};
@@ -14,13 +15,13 @@ use super::error::ComparisonError;
 use super::index::{ComparedIndex, ComparisonSettings, IndexVerdict};
 use netrig_core::text::words;
 
-/// Clusters of seconds for the design effect of a share.
+/// The largest number of clusters of seconds for the design effect of a share.
 const CLUSTERS: usize = 20;
 
-/// The fewest samples in a second for its 95th percentile.
+/// A second needs at least this number of samples for its 95th percentile.
 const FOR_P95: f64 = 20.0;
 
-/// All indices of both.
+/// All indices of two loads.
 pub fn indices(
     before: &ComparedLoad,
     now: &ComparedLoad,
@@ -41,8 +42,8 @@ impl ComparedLoad {
         self.delays.iter().find(|row| row.name == name)
     }
 
-    /// The measured seconds up to the last one with a start, each alone. Calls that ended later, the slowest ones, are joined
-    /// to that second.
+    /// The measured seconds, one in each span. All seconds after the last one in which a call started belong to its
+    /// span: only the slowest calls end in them.
     fn spans(&self) -> Vec<Vec<&ComparedSecond>> {
         let last = self.seconds.iter().filter(|second| second.begun > 0).map(|second| second.second).max();
         let mut spans: Vec<Vec<&ComparedSecond>> = Vec::new();
@@ -65,9 +66,9 @@ impl ComparedLoad {
         }
     }
 
-    /// The same share, with clustered failures reduced by their design effect.
+    /// The share that succeeded, with failures and attempts divided by the design effect of clustered failures.
     fn effective(&self) -> Proportion {
-        // Failures by time-out end after the last start.
+        // All seconds count, because failures by time-out end after the last start.
         let seconds: Vec<_> =
             self.seconds.iter().filter(|second| second.second as f64 >= self.offered.warm_up).collect();
         let each = seconds.len().div_ceil(CLUSTERS).max(1);
@@ -77,10 +78,10 @@ impl ComparedLoad {
         };
         let clusters: Vec<_> =
             seconds.chunks(each).map(cluster).filter(|cluster| cluster.trials > 0).collect();
-        // Too few clusters do not show how much they vary.
+        // The variation between clusters cannot be estimated from too few clusters.
         let effect = design_effect(&clusters).unwrap_or(1.0);
         let Proportion { successes, trials } = self.share();
-        // Failures are rare and are not rounded away.
+        // Failures are rare, so their number is rounded up.
         let failures = ((trials - successes) as f64 / effect).ceil();
         let trials = (trials as f64 / effect).round().max(failures);
         Proportion { successes: (trials - failures) as usize, trials: trials as usize }
@@ -163,13 +164,13 @@ fn retransmissions(
     batches(index, &parts, 0.0, settings)
 }
 
-/// The ratio of the sums of both parts.
+/// The sum of the first parts divided by the sum of the second parts.
 fn ratio(parts: &[(f64, f64)]) -> Option<f64> {
     let (sum, weight) = parts.iter().fold((0.0, 0.0), |(sum, all), part| (sum + part.0, all + part.1));
     (weight > 0.0).then(|| sum / weight)
 }
 
-/// Compares seconds by their batches, with a margin on either side.
+/// Compares batches of seconds. A difference within `margin` on either side is not significant.
 fn batches(
     index: ComparedIndex,
     parts: &[Vec<(f64, f64)>; 2],
@@ -180,7 +181,7 @@ fn batches(
         let how = format!("fewer than {FEWEST_BATCHES} seconds");
         return Ok(ComparedIndex { how, ..index });
     }
-    // The reported values are the tested ones.
+    // The tested values replace the totals of the loads.
     let index = ComparedIndex::untested(
         index.name,
         index.unit,
@@ -198,7 +199,7 @@ fn batches(
             .map_err(ComparisonError::statistics)
     };
     let two_sided = test(0.0, Alternative::TwoSided)?;
-    // The direction was not known beforehand.
+    // The direction of the difference is selected after the measurement, so the p-value is doubled below.
     let beyond = if two_sided.interval.estimate >= 0.0 {
         test(margin, Alternative::Greater)?
     } else {
@@ -230,7 +231,7 @@ mod tests {
 
     const SETTINGS: ComparisonSettings = ComparisonSettings { confidence: 0.95, margin: 0.0 };
 
-    /// A load with drawn seconds: delays around a mean, and a share of failures, in bursts.
+    /// A load with random seconds: delays around a mean, and a share of failures, in bursts.
     fn load(seed: u64, mean_us: f64, share: f64, burst: usize) -> ComparedLoad {
         let mut draws = Seeds::new(seed).stream("compare");
         let mut failures = 0;
@@ -298,8 +299,8 @@ mod tests {
         assert_eq!(of(&found, "success of call"), IndexVerdict::NoDifference);
     }
 
-    /// Of 200 pairs of loads of the same server, at most about 5 % differ in any index: Holm's method holds over all indices.
-    /// More than 18 of 200 has a probability below 1 % with a binomial of 5 %.
+    /// Of 200 pairs of loads of the same server, at most about 5 % differ in any index, because Holm's method covers
+    /// all indices. For a binomial distribution with 5 %, more than 18 of 200 have a probability below 1 %.
     #[test]
     fn the_same_is_seldom_told_apart() {
         let errs = |pair: u64| {
@@ -342,7 +343,7 @@ mod tests {
         assert_eq!(found("requests sent again").now, Some(1.5));
     }
 
-    /// A second has the weight of what ended in it.
+    /// The weight of a second is the number of calls that ended in it.
     #[test]
     fn a_second_weighs_what_ended_in_it() {
         let mut now = load(2, 1000.0, 0.0, 1);

@@ -37,8 +37,8 @@ pub struct ResultComparison {
     pub notes: Vec<String>,
 }
 
-/// Compares two loads, or two searches. If `anyway` is set, results of different conditions are compared too, and the
-/// differences are among the notes.
+/// Compares two loads, or two searches. If `anyway` is set, results of different conditions are compared as well, and
+/// the different conditions are listed in the notes.
 ///
 /// # Errors
 /// If they cannot be compared.

@@ -15,7 +15,7 @@ use serde::{Deserialize, Serialize};
 use super::plan::{BackgroundLoad, ConformancePlan, USERS_OF_A_CASE};
 use super::purpose::TestedRole;
 
-/// Longer than any run: the load is stopped after the last test case.
+/// The duration of the load, longer than any run: the load is stopped after the last test case.
 const LONGEST: Duration = Duration::from_secs(24 * 3600);
 
 /// Size of session descriptions, bytes.

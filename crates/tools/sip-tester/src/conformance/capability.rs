@@ -1,11 +1,11 @@
-//! The capabilities that a server claims, by which purposes are selected.
+//! The capabilities of a server, claimed or shown, which select the purposes.
 
 use std::collections::BTreeMap;
 
 use netrig_sip::settings::TestedRole;
 use serde::{Deserialize, Serialize};
 
-/// A table of capabilities: the name in files, the roles, whether each role must have it, and the meaning.
+/// A table of capabilities: meaning, name in files, whether the roles must have it, and the roles.
 macro_rules! capabilities {
     ($($(#[doc = $doc:literal])+ $name:ident $text:literal $status:ident [$($role:ident),+];)+) => {
         /// A feature that a server offers, or is configured for.
@@ -80,7 +80,7 @@ capabilities! {
     Reinvite "re-invite" optional [Uas];
 }
 
-/// Why a statement cannot be used.
+/// Why a capability file cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum CapabilityError {
     /// The file is not TOML, or has another form.
@@ -91,7 +91,7 @@ pub enum CapabilityError {
     Unknown(String, String),
 }
 
-/// For each capability, whether the server claims it. The tester tries an absent one.
+/// For each capability, whether the server claims it. If a capability is absent, the tester tries it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct CapabilityClaims(BTreeMap<Capability, bool>);
 
@@ -99,7 +99,7 @@ impl CapabilityClaims {
     /// Reads a file: `name = true` or `name = false` on each line.
     ///
     /// # Errors
-    /// If it is not such a file.
+    /// If the text has another form, or the name of a capability is unknown.
     pub fn parse(text: &str) -> Result<Self, CapabilityError> {
         let read: BTreeMap<String, bool> = toml::from_str(text)?;
         let named = |(name, claimed): (String, bool)| {

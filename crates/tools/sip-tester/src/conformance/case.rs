@@ -28,18 +28,18 @@ use super::target::{ConformanceTarget, FIRST, TestAgent, TestUser};
 /// The longest time between two reads of the sockets.
 const LONGEST_POLL: Duration = Duration::from_millis(100);
 
-/// The most messages of a case: a server that floods it ends it.
+/// The largest number of messages of a case. If the server sends more, the case ends without a verdict.
 const MOST_MESSAGES: usize = 4096;
 
-/// One of the user agents.
+/// One of the user agents of a case.
 struct CaseAgent {
     user: TestUser,
     end: Option<UserAgentEnd>,
-    /// A second end that accepts requests, with its transport. If it is open, it also sends the responses to them.
+    /// A second listening end, with its transport. If it is open, it sends all responses of the user agent.
     place: Option<(UserAgentEnd, Transport)>,
     inbox: VecDeque<ArrivedMessage>,
     digest: DigestClient,
-    /// Call-ID and CSeq of its registrations.
+    /// Call-ID of the user agent's registrations, and CSeq number of the last one; `None` before the first.
     registration: Option<(String, u32)>,
 }
 
@@ -51,18 +51,19 @@ pub struct TestCase<'a> {
     counts: NonceCounts,
     clock: Clock,
     evidence: Vec<EvidenceMessage>,
-    /// Dialogs that the tester has to end.
+    /// Dialogs that the tester ends after the case.
     open: Vec<TestDialog>,
     /// INVITEs that were forwarded to a user agent and have no final response.
     unanswered: Vec<Forwarded>,
     /// INVITEs that the first user agent sent and that have no final response.
     pending: Vec<Request>,
-    /// Names and addresses whose DNS questions belong to the case.
+    /// The DNS questions for these names and addresses belong to the case.
     names: Vec<String>,
 }
 
 impl<'a> TestCase<'a> {
-    /// A case whose identifiers are drawn from `seeds` by its name. `users` are the users of its three user agents.
+    /// A case with random identifiers, which depend on `seeds` and its name. `users` are the users of its three user
+    /// agents.
     pub fn new(target: &'a ConformanceTarget, users: [TestUser; 3], seeds: &Seeds, name: &str) -> Self {
         let agents = users.map(|user| CaseAgent {
             user,
@@ -178,7 +179,7 @@ impl<'a> TestCase<'a> {
             let opened = UserAgentEnd::open(&self.target.address);
             *slot = Some(opened.map_err(|error| inconclusive!("no socket: {error}"))?);
         }
-        // It exists: it was opened above if necessary.
+        // The end exists, because it was opened above if necessary.
         slot.as_mut().ok_or_else(|| inconclusive!("no socket"))
     }
 
@@ -191,7 +192,7 @@ impl<'a> TestCase<'a> {
         self.request_of(FIRST, method, uri)
     }
 
-    /// The same request of any user agent.
+    /// [`request`](Self::request) for any user agent.
     ///
     /// # Errors
     /// If the system refuses a socket.
@@ -248,7 +249,7 @@ impl<'a> TestCase<'a> {
         Ok(())
     }
 
-    /// A session description of a user agent with audio. Its port is not open.
+    /// A session description of a user agent with audio. The tester does not listen at its port.
     ///
     /// # Errors
     /// If the system refuses a socket.
@@ -258,7 +259,7 @@ impl<'a> TestCase<'a> {
         Ok(Bytes::from(SessionDescription::audio(ip, 40_000, id).to_string()))
     }
 
-    /// A Via of a user agent with a new branch. It asks for `rport` (RFC 3581).
+    /// A Via of a user agent with a new branch, and with the parameter `rport` (RFC 3581).
     ///
     /// # Errors
     /// If the system refuses a socket.
@@ -330,7 +331,7 @@ impl<'a> TestCase<'a> {
         self.answer_by(agent, path, to, response)
     }
 
-    /// Sends a response from the end at which its request arrived.
+    /// Sends a response from the second end of a user agent if it is open, else from the first.
     fn answer_by(
         &mut self,
         agent: TestAgent,
@@ -441,7 +442,7 @@ impl<'a> TestCase<'a> {
         self.agents[agent as usize].inbox.clear();
     }
 
-    /// Waits for the sockets, and puts received messages into the inboxes.
+    /// Waits until a socket is readable, for at most `within`, and puts received messages into the inboxes.
     fn look(&mut self, within: Duration) -> PurposeOutcome {
         {
             let ends = self

@@ -1,4 +1,4 @@
-//! Checks whether a server shows a capability, before the purposes that need it.
+//! Tests whether a server shows a capability, before the purposes that need it are run.
 
 use netrig_core::Duration;
 use netrig_sip::header::NameAddr;
@@ -58,7 +58,7 @@ fn refuses_short_expirations(case: &mut TestCase<'_>) -> PurposeOutcome {
     ensure_code(&response, 423, "a REGISTER with expires=1")
 }
 
-/// An INVITE for the second user as it arrives. It is answered with 486.
+/// Sends an INVITE to the second user, who answers 486. Returns the INVITE as it arrived.
 fn forwards(case: &mut TestCase<'_>) -> PurposeOutcome<Forwarded> {
     let forwarded = invited(case)?;
 
@@ -112,7 +112,7 @@ fn forks(case: &mut TestCase<'_>) -> PurposeOutcome {
     required!(second.is_some(), "an INVITE for a user with two contacts arrives at only one of them")
 }
 
-/// The 2xx to a call to the server, which is ended.
+/// Calls the server and ends the call. Returns the INVITE and its 2xx.
 fn answers(case: &mut TestCase<'_>) -> PurposeOutcome<AnsweredRequest> {
     let (answered, mut dialog) = case.call_server()?;
     case.hang_up(&mut dialog)?;

@@ -10,13 +10,13 @@ use super::report::ConformanceDocument;
 /// divide the rules in different ways.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct EtsiGroup {
-    /// Name of the group there.
+    /// Name of the group in ETSI TS 102 027-2.
     pub name: &'static str,
     /// Its subject.
     pub about: &'static str,
     /// The role of the server.
     pub role: TestedRole,
-    /// The groups here with the same subject.
+    /// The groups of netrig's purposes with the same subject.
     pub groups: &'static [&'static str],
 }
 

@@ -21,7 +21,7 @@ pub struct TestDialog {
     pub target: Uri,
     /// The route set, in the order in which requests pass it.
     pub routes: Vec<NameAddr>,
-    /// CSeq number of the last request; at first, of the INVITE.
+    /// CSeq number of the last request in the dialog. Initially that of the INVITE.
     pub number: u32,
     /// CSeq number of the INVITE to which an ACK belongs.
     pub invite_number: u32,

@@ -18,10 +18,10 @@ use super::target::{ConformanceTarget, TestUser};
 /// How long to wait for a response. The server has no other load.
 const PATIENCE: Duration = Duration::from_secs(4);
 
-/// How long to wait where no message is expected.
+/// How long to wait if no message is expected.
 const SILENCE: Duration = Duration::from_millis(500);
 
-/// The most cases at the same time.
+/// The largest number of cases at the same time.
 const MOST_JOBS: usize = 4;
 
 /// Why the rules cannot be tested before a load.

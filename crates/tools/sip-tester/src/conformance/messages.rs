@@ -49,7 +49,7 @@ pub struct EvidenceMessage {
     pub local: SocketAddr,
     /// Address of the server.
     pub peer: SocketAddr,
-    /// Its transport.
+    /// The transport.
     pub transport: Transport,
     /// The whole message.
     pub bytes: Bytes,
@@ -69,9 +69,9 @@ pub struct AnsweredRequest {
 /// A request that a proxy has forwarded.
 #[derive(Clone, Debug)]
 pub struct Forwarded {
-    /// As sent by its user agent, with credentials if the server asked for them.
+    /// The request as sent by its user agent, with credentials if the server asked for them.
     pub sent: Request,
-    /// As it arrived.
+    /// The request as it arrived.
     pub arrived: Request,
     /// The path on which it arrived.
     pub path: ArrivalPath,
@@ -82,11 +82,11 @@ pub struct Forwarded {
 /// The result of sending a request that should be forwarded.
 #[derive(Clone, Debug)]
 pub enum ForwardOutcome {
-    /// It arrived at one of the user agents.
+    /// The request arrived at one of the user agents.
     Arrived(Box<Forwarded>),
-    /// The server answered it itself. If it refused an INVITE, the ACK was sent.
+    /// The server answered the request itself. If the server refused an INVITE, the ACK was sent.
     Answered(Box<Response>),
-    /// Neither happened in time.
+    /// The request did not arrive in time, and the server did not answer it.
     Silence,
 }
 
@@ -103,8 +103,8 @@ impl TransactionName {
     }
 
     pub(super) fn fits(&self, response: &Response) -> bool {
-        // A CANCEL has the branch of its INVITE. Otherwise the branch decides: a purpose may have changed the method of its
-        // request.
+        // A CANCEL has the branch of its INVITE, so the method distinguishes them. Other methods are not compared,
+        // because a purpose may have changed the method of its request.
         let is_cancel = |method: &Method| *method == Method::Cancel;
         let method = response.headers.cseq().ok().flatten().map(|cseq| cseq.method);
         branch_of(&response.headers) == self.branch
@@ -163,7 +163,7 @@ pub(super) fn cancel_of(request: &Request) -> Request {
     of_transaction(Method::Cancel, request, &request.headers)
 }
 
-/// A request in the transaction of another, with the To of these header fields.
+/// An ACK or CANCEL with the branch of another request, and with the To of these header fields.
 fn of_transaction(method: Method, request: &Request, with_to: &Headers) -> Request {
     let mut made = Request::new(method.clone(), request.uri.clone());
     if let Some(via) = request.headers.get(&Name::Via) {

@@ -1,4 +1,4 @@
-//! The tester as DNS server of the server under test (RFC 3263). Its names lead to user agents of test cases.
+//! The tester as DNS server of the server under test (RFC 3263). Its names resolve to user agents of test cases.
 
 use std::fmt;
 use std::net::{IpAddr, SocketAddr};
@@ -56,7 +56,7 @@ impl TesterNames {
         let address = names.listens().first().map_or(listen, |point| point.address);
         let stop = Arc::new(AtomicBool::new(false));
         let flag = Arc::clone(&stop);
-        // If the thread ends, questions are no longer answered, and the purposes report that none arrived.
+        // If the thread ends, questions are no longer answered, and the purposes report that no question arrived.
         let thread = std::thread::spawn(move || drop(names.serve(None, &flag)));
         let domain = domain.trim_end_matches('.').to_ascii_lowercase();
         Ok(Self { domain, zone, address, stop, thread: Some(thread) })
@@ -67,7 +67,7 @@ impl TesterNames {
         &self.domain
     }
 
-    /// The UDP address at which it answers.
+    /// The UDP address of the DNS server.
     pub const fn address(&self) -> SocketAddr {
         self.address
     }
@@ -96,7 +96,7 @@ impl Drop for TesterNames {
     fn drop(&mut self) {
         self.stop.store(true, Ordering::Relaxed);
         if let Some(thread) = self.thread.take() {
-            // A panic there has ended the answers, and was printed.
+            // A panic of the thread was printed when it happened.
             let _ = thread.join();
         }
     }

@@ -12,17 +12,17 @@ pub enum PurposeEnd {
 /// The end of a purpose; `Ok` is a pass.
 pub type PurposeOutcome<T = ()> = Result<T, PurposeEnd>;
 
-/// An end with a failure.
+/// [`PurposeEnd::Fail`] with a formatted text.
 macro_rules! failure {
     ($($text:tt)+) => { $crate::conformance::PurposeEnd::Fail(format!($($text)+)) };
 }
 
-/// An end without a verdict.
+/// [`PurposeEnd::Inconclusive`] with a formatted text.
 macro_rules! inconclusive {
     ($($text:tt)+) => { $crate::conformance::PurposeEnd::Inconclusive(format!($($text)+)) };
 }
 
-/// The end of a purpose by its last check: a failure unless a condition holds.
+/// The outcome of the last check of a purpose: a pass if a condition holds, otherwise a failure.
 macro_rules! ensured {
     ($condition:expr, $($text:tt)+) => {
         if $condition { Ok(()) } else { Err($crate::conformance::outcome::failure!($($text)+)) }
@@ -34,19 +34,19 @@ macro_rules! ensure {
     ($($check:tt)+) => { $crate::conformance::outcome::ensured!($($check)+)? };
 }
 
-/// The end of a step by its last check: no verdict unless a condition holds.
+/// The outcome of the last check of a step: a pass if a condition holds, otherwise inconclusive.
 macro_rules! required {
     ($condition:expr, $($text:tt)+) => {
         if $condition { Ok(()) } else { Err($crate::conformance::outcome::inconclusive!($($text)+)) }
     };
 }
 
-/// Ends a purpose without a verdict unless a condition holds.
+/// Ends a purpose as inconclusive unless a condition holds.
 macro_rules! require {
     ($($check:tt)+) => { $crate::conformance::outcome::required!($($check)+)? };
 }
 
-/// Turns the failure of a preparing step into an inconclusive end: it shows nothing about the rule.
+/// Turns the failure of a preparing step into an inconclusive outcome, because it shows nothing about the rule.
 pub(super) fn as_inconclusive(end: PurposeEnd) -> PurposeEnd {
     match end {
         PurposeEnd::Fail(text) | PurposeEnd::Inconclusive(text) => PurposeEnd::Inconclusive(text),

@@ -46,7 +46,7 @@ impl ConformanceDocument {
         m.finish()
     }
 
-    /// The result, before all details.
+    /// Writes the result of the run, before all details.
     fn status(&self, m: &mut Markup) {
         let VerdictCounts { selected, run, pass, fail, inconc } = self.counts;
         let class = match (fail, pass, self.interrupted) {
@@ -148,7 +148,7 @@ impl ConformanceDocument {
         }
     }
 
-    /// The limits of the verdicts.
+    /// The limits of the verdicts, in sentences.
     fn limits(&self) -> Vec<String> {
         let mut limits = vec![
             "A verdict holds for the messages of its test case. Rules without a purpose were not tested.".to_owned(),
@@ -274,7 +274,7 @@ impl ConformanceDocument {
     }
 }
 
-/// Whether a purpose has a section with its messages.
+/// Whether the page has a section with the messages of a purpose.
 fn is_observed(row: &PurposeRow) -> bool {
     matches!(row.verdict, Some(PurposeVerdict::Fail | PurposeVerdict::Inconclusive))
 }

@@ -117,12 +117,12 @@ pub struct ConformancePlan {
 pub struct BackgroundLoad {
     /// Mean number of starts per second, with exponential gaps.
     pub rate: f64,
-    /// Users who register or call. The peers of callers follow all callers.
+    /// Number of users who register or call. In the plan, the peers of callers follow all callers.
     pub users: u32,
 }
 
 impl BackgroundLoad {
-    /// Users that the plan needs for it, after those of the test cases.
+    /// The number of users that the plan needs for the load, in addition to those of the test cases.
     pub const fn users_needed(self, role: TestedRole) -> usize {
         let users = self.users as usize;
         match role {

@@ -21,7 +21,7 @@ pub enum RequirementLevel {
 /// The transports over which a purpose can be tried.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PurposeCarrier {
-    /// All.
+    /// All transports.
     Any,
     /// UDP only: retransmissions, and the destination of responses.
     Datagrams,
@@ -32,7 +32,7 @@ pub enum PurposeCarrier {
 /// One rule, and a procedure that tests a server against it.
 #[derive(Clone, Copy, Debug)]
 pub struct TestPurpose {
-    /// Unique, such as `REG-CONTACT-03`.
+    /// The unique id, such as `REG-CONTACT-03`.
     pub id: &'static str,
     /// The role with this rule.
     pub role: TestedRole,
@@ -54,9 +54,10 @@ pub struct TestPurpose {
     pub procedure: fn(&mut TestCase<'_>) -> PurposeOutcome,
 }
 
-/// A table of purposes of a role, whose ids have the prefix: each group has a name and rows of id, level, section, requirement
-/// and procedure. After the procedure, `needs [Capability, ..]`, `over Datagrams` or `over Connections`, and `in basic` may
-/// follow. Behind the prefix, `of SUBJECT` may name the request that all procedures use: the server must answer it.
+/// A table of purposes of a role. All ids have the prefix. Each group has a name and rows of id, level, section,
+/// requirement and procedure. After the procedure, `needs [Capability, ..]`, `over Datagrams` or `over Connections`,
+/// and `in basic` may follow. After the prefix, `of SUBJECT` may name the request that all procedures use. If the
+/// server does not answer this request, the purposes are inconclusive.
 macro_rules! purposes {
     ($role:ident $prefix:literal; $($group:literal { $($id:literal $level:ident $section:literal $requirement:literal => $procedure:expr
         $(, needs [$($need:ident),+])? $(, over $carrier:ident)? $(, in $basic:ident)?;)+ })+) => {

@@ -173,12 +173,13 @@ pub struct EvidenceRow {
 }
 
 impl ConformanceDocument {
-    /// Claimed capabilities that the server does not show. By the static review, it does not conform to its claims.
+    /// Claimed capabilities that the server does not show: in the static review, the server does not conform to its
+    /// claims.
     pub fn false_claims(&self) -> impl Iterator<Item = &CapabilityRow> {
         self.capabilities.iter().filter(|row| row.claimed == Some(true) && row.shown == Some(false))
     }
 
-    /// The version that this netrig writes.
+    /// The version of the document that this version of netrig writes.
     pub const FORMAT: u32 = 1;
 
     /// The document of a run. `target` is the server as typed, `tester` the version of netrig, and `machine` its host.
@@ -371,7 +372,7 @@ fn product(result: &ConformanceResult) -> Option<String> {
 /// Writes all messages of a run as a message log, ordered by time.
 ///
 /// # Errors
-/// Those of `out`.
+/// The errors of `out`.
 pub fn write_evidence(out: &mut impl std::io::Write, result: &ConformanceResult) -> std::io::Result<()> {
     let mut messages: Vec<&EvidenceMessage> =
         result.purposes.iter().flat_map(|purpose| &purpose.evidence).collect();

@@ -63,14 +63,14 @@ pub struct PurposeResult {
     pub took: Duration,
 }
 
-/// What is known about a capability.
+/// A capability: whether it is claimed, and whether the server showed it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CapabilityState {
     /// The capability.
     pub capability: Capability,
     /// The claim in the capability file.
     pub claimed: Option<bool>,
-    /// Whether the server showed it; absent if it was not tried.
+    /// Whether the server showed it; `None` if it was not tried.
     pub is_shown: Option<bool>,
     /// Why it was not shown.
     pub why: String,
@@ -94,7 +94,8 @@ pub struct ConformanceResult {
 }
 
 impl ConformancePlan {
-    /// Runs all purposes, during the background load if there is one. `each` is called after each purpose.
+    /// Runs all purposes, and the background load at the same time if there is one. `each` is called after each
+    /// purpose.
     ///
     /// # Errors
     /// If the load cannot be as ordered.

@@ -30,7 +30,7 @@ pub struct ConformanceTarget {
     pub callee: Option<Uri>,
     /// How long to wait for a response.
     pub patience: Duration,
-    /// How long to wait where no message is expected.
+    /// How long to wait if no message is expected.
     pub silence: Duration,
     /// The domain for which the tester answers as DNS server.
     pub names: Option<Arc<TesterNames>>,
@@ -43,7 +43,7 @@ pub enum TestAgent {
     First,
     /// The callee.
     Second,
-    /// Another callee.
+    /// An additional callee.
     Third,
 }
 

@@ -10,7 +10,7 @@ use super::{
     TestPurpose,
 };
 
-/// Test purposes, a line or more for each.
+/// Test purposes as text, with one or more lines for each.
 pub fn purposes_text(purposes: &[&TestPurpose]) -> String {
     let mut text = String::new();
     let mut group = "";
@@ -82,7 +82,7 @@ impl ConformanceDocument {
     }
 }
 
-/// The load beside the test cases.
+/// The text about the background load.
 fn beside(load: &BackgroundReport, width: usize) -> String {
     let BackgroundReport { rate, what, begun, succeeded, failed, failures, faults } = load;
     let load =
@@ -92,7 +92,7 @@ fn beside(load: &BackgroundReport, width: usize) -> String {
     std::iter::once(load).chain(failures).chain(faults).map(|line| wrapped(&line, width, 2) + "\n").collect()
 }
 
-/// Purposes without a verdict, those with one reason together.
+/// Purposes without a verdict, grouped by reason.
 fn by_reason<'a>(title: &str, rows: impl Iterator<Item = &'a PurposeRow>, width: usize) -> String {
     let reasons = by_observation(rows);
 

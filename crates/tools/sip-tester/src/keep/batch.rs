@@ -1,4 +1,4 @@
-//! Messages on their way from a thread of the load to the keeper.
+//! Batches of messages that a thread of the load sends to the keeper.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -10,10 +10,10 @@ use netrig_sip::header::Transport;
 use netrig_sip::load::{Owner, Record, Scan, Side, Token};
 use netrig_sip_net::tap::{MessageTap, PassedMessage};
 
-/// Size of a batch from which on it is passed on, bytes.
+/// A batch of at least this size is sent to the keeper, bytes.
 const FULL: usize = 64 << 10;
 
-/// Events of one thread, in their order, with the bytes of their messages.
+/// Events of one thread in order, with the bytes of their messages.
 pub(super) type Batch = PackedBytes<TapEvent>;
 
 /// An event at a tap.
@@ -23,7 +23,7 @@ pub(super) enum TapEvent {
     Ended(EndedAttempt),
 }
 
-/// A message.
+/// A message that a thread sent or received.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct MessageEvent {
     pub at_ns: u64,
@@ -31,7 +31,7 @@ pub(super) struct MessageEvent {
     pub local: SocketAddr,
     pub peer: SocketAddr,
     pub transport: Transport,
-    /// The attempt of the message, if needed and known.
+    /// The attempt to which the message belongs; `None` if the policy does not need it or the message does not show it.
     pub attempt: Option<AttemptKey>,
 }
 
@@ -44,13 +44,13 @@ impl AttemptKey {
         Self(fnv1a(token.digits()))
     }
 
-    /// In a Call-ID, `///` precedes the part that identifies the call.
+    /// The key of a Call-ID. If the Call-ID contains `///`, only the part after it identifies the call.
     fn of_call_id(call_id: &[u8]) -> Self {
         let place = call_id.windows(3).rposition(|window| window == b"///").map_or(0, |place| place + 3);
         Self(fnv1a(call_id[place..].iter().copied()))
     }
 
-    /// Whether it belongs to a sample of this share.
+    /// Whether the attempt is in a random sample of this share, 0 to 1.
     pub const fn is_sampled(self, share: f64) -> bool {
         let Self(mut hash) = self;
         hash ^= hash >> 32;
@@ -69,7 +69,7 @@ pub(super) struct EndedAttempt {
     pub answered_in: Duration,
 }
 
-/// The tap of one thread.
+/// The tap of one thread, which collects its events in batches.
 pub(super) struct Collector {
     needs_attempts: bool,
     batch: Batch,
@@ -99,7 +99,7 @@ impl MessageTap for Collector {
     }
 
     fn ended(&mut self, record: &Record) {
-        // The caller's side decides about a call of this test.
+        // If the tester is both caller and callee of a call, the record of the caller's side decides.
         let is_judged = record.side != Side::Callee || record.token.owner == Owner::Callee;
         if !self.needs_attempts || !is_judged {
             return;
@@ -135,13 +135,14 @@ impl MessageTap for Collector {
 
 impl Drop for Collector {
     fn drop(&mut self) {
-        // The load has ended, so waiting is allowed.
+        // The load has ended, so the thread may wait for room in the channel.
         let batch = std::mem::take(&mut self.batch);
         let _ = self.batches.send(batch);
     }
 }
 
-/// The attempt to which a message belongs. Its Call-ID is one of this test, or a tag is that of one of its callees.
+/// The attempt to which a message belongs, from the token in its Call-ID, To tag or From tag. `None` if none of them
+/// has a token of this test.
 fn attempt_of(bytes: &[u8]) -> Option<AttemptKey> {
     let scan = Scan::of(bytes);
     let tags = [scan.call_id, scan.to_tag, scan.from_tag];

@@ -6,14 +6,14 @@ use netrig_sip_net::tap::{KeptMessages, KeptRecords, MessageTap, MessageTaps, Pa
 
 use super::{Keeper, RecordWriter};
 
-/// What is kept of a load: its messages, records of its attempts, or both.
+/// Keeps the messages of a load, the records of its attempts, or both.
 pub struct LoadEvidence {
     messages: Option<Keeper>,
     records: Option<RecordWriter>,
 }
 
 impl LoadEvidence {
-    /// Keeps what the keepers given here keep.
+    /// Combines a keeper of messages and a writer of records, either of which may be absent.
     pub fn new(messages: Option<Keeper>, records: Option<RecordWriter>) -> Self {
         Self { messages, records }
     }
@@ -40,7 +40,7 @@ impl MessageTaps for LoadEvidence {
     }
 }
 
-/// Taps that all get the same messages.
+/// A tap that passes each message to all of its taps.
 struct BothTaps<const N: usize>([Box<dyn MessageTap>; N]);
 
 impl<const N: usize> MessageTap for BothTaps<N> {

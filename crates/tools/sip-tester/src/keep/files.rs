@@ -1,8 +1,8 @@
-//! The two files: the message log and the capture.
+//! The two files of kept messages: the message log and the capture.
 //!
-//! The capture contains a datagram as the IP packet that carried it, with the addresses and ports of its ends. The segments of
-//! a connection are not known here, so its messages are exported PDUs (`LINKTYPE_WIRESHARK_UPPER_PDU`); for TLS they contain
-//! the decrypted text.
+//! The capture contains each datagram as an IP packet with the addresses and ports of sender and receiver. The segments
+//! of a connection are unknown here, so its messages are exported PDUs (`LINKTYPE_WIRESHARK_UPPER_PDU`). For TLS, they
+//! contain the decrypted text.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, BufWriter, Write as _};
@@ -19,11 +19,11 @@ use netrig_sip_net::tap::KeptMessages;
 use super::batch::MessageEvent;
 use crate::trace::{LOG_HEADING, LogDirection, TracedMessage, export, write_entry};
 
-/// Interfaces of the capture: those of datagrams and of connections.
+/// Interface numbers in the capture.
 const DATAGRAMS: u32 = 0;
 const CONNECTIONS: u32 = 1;
 
-/// Why keeping cannot start.
+/// Why the files of kept messages or records cannot be opened.
 #[derive(Debug, thiserror::Error)]
 pub enum KeepError {
     /// A file with this name exists.
@@ -48,7 +48,7 @@ pub(super) struct KeepFiles {
     kept: KeptMessages,
     most_bytes: u64,
     written: u64,
-    /// One message in both formats; reused to keep the allocation.
+    /// One message in the format of each file. Reused, to avoid allocations.
     buffers: [Vec<u8>; 2],
 }
 
@@ -56,7 +56,7 @@ impl KeepFiles {
     pub fn open(order: &KeepOrder) -> Result<Self, KeepError> {
         let [log, capture] = order.files();
         let most_bytes = order.most_bytes;
-        // If one exists, neither is created.
+        // If one of the files exists, none is created.
         if let Some(there) = [&log, &capture].into_iter().find(|path| path.exists()) {
             return Err(KeepError::Exists(there.clone()));
         }
@@ -70,7 +70,7 @@ impl KeepFiles {
         Ok(files)
     }
 
-    /// Whether both files had room for a message.
+    /// Writes a message to both files. Returns false if the size limit or an error prevents it.
     pub fn write(&mut self, message: &MessageEvent, bytes: &[u8]) -> bool {
         if self.kept.fault.is_some() {
             return false;
@@ -172,7 +172,7 @@ fn datagram(from: SocketAddr, to: SocketAddr, data: &[u8]) -> Vec<u8> {
     };
     let headers = headers.udp(from.port(), to.port());
     let mut packet = Vec::with_capacity(headers.size(data.len()));
-    // No datagram is longer than its length field can say, and writing to memory does not fail.
+    // The length of a datagram fits its length field, and writing to memory does not fail.
     let _ = headers.write(&mut packet, data);
     packet
 }

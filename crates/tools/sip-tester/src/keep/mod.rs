@@ -1,5 +1,5 @@
-//! Kept messages of a load: in a text log and in a capture for Wireshark, with a limit on the disk, and without a delay of the
-//! load.
+//! Keeps messages of a load in a text log and in a capture for Wireshark. The size of the files is limited, and writing
+//! does not delay the load.
 //!
 //! Each thread of a load has a [tap](netrig_sip_net::tap::MessageTap) that collects messages in batches. A thread of the keeper
 //! takes the batches, decides which messages to keep, and writes them. If it falls behind, batches are dropped and counted.
@@ -28,10 +28,10 @@ pub use self::files::{KeepError, sip_capture};
 pub use self::records::{RecordLine, RecordWriter};
 use self::writer::Writer;
 
-/// The most batches that wait for the keeper: 16 MiB.
+/// The largest number of batches that wait for the keeper: 16 MiB.
 const MOST_WAITING: usize = 256;
 
-/// Keeps messages of a load. Without [`Keeper::finish`], the files end with the last written batch.
+/// Keeps messages of a load. If [`Keeper::finish`] is not called, the files end after the last written batch.
 pub struct Keeper {
     batches: SyncSender<Batch>,
     /// Messages of batches that were dropped because the channel was full.
@@ -107,7 +107,7 @@ mod tests {
         }
     }
 
-    /// An attempt with these times.
+    /// The record of an attempt with this failure and this time of the final response, ms.
     fn record(index: u32, failure: Option<Failure>, answered_ms: Option<u64>) -> Record {
         let mut stamps = Stamps::new(Instant::ZERO, Instant::ZERO);
         stamps.answered = answered_ms.map_or(Instant::NEVER, |ms| Instant::ZERO + Duration::from_millis(ms));
@@ -141,7 +141,8 @@ mod tests {
         tap.message(&message);
     }
 
-    /// Four attempts of two messages each: the second failed, the third had no final response, the fourth had the slowest one.
+    /// The kept messages of four attempts. The second failed, the third had no final response, and the fourth had the
+    /// latest final response.
     fn kept(policy: &str, most_bytes: u64) -> (KeptMessages, SipTrace, SipTrace) {
         let folder = tempfile::tempdir().unwrap();
         let order = KeepOrder { policy: policy.parse().unwrap(), to: folder.path().join("kept"), most_bytes };
@@ -172,7 +173,7 @@ mod tests {
     fn each_policy_keeps_what_it_says_and_both_files_have_it() {
         for (policy, messages, attempts) in [
             ("all", 9, None),
-            // With the message that arrived after the end.
+            // Includes a message that arrived after the end of its attempt.
             ("failed", 5, Some(2)),
             ("slowest:1", 2, Some(1)),
             ("slowest:3", 6, Some(3)),
@@ -237,7 +238,7 @@ mod tests {
         assert!(!folder.path().join("kept.log").exists(), "and nothing is left behind");
     }
 
-    /// A message of a connection is an exported PDU in the capture; over TLS it is one of TCP.
+    /// In the capture, a message of a connection is an exported PDU. A message over TLS is exported as TCP.
     #[test]
     fn messages_of_connections_are_in_both_files() {
         let folder = tempfile::tempdir().unwrap();

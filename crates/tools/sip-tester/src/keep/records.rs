@@ -19,10 +19,10 @@ use serde::{Deserialize, Serialize};
 
 use super::files::{KeepError, made};
 
-/// Size of a batch from which on it is passed on, bytes.
+/// A batch of at least this size is sent to the writer, bytes.
 const FULL: usize = 64 << 10;
 
-/// The most batches that wait for the writer.
+/// The largest number of batches that wait for the writer.
 const MOST_WAITING: usize = 256;
 
 /// An attempt of a load, as a line of the file.
@@ -76,7 +76,7 @@ fn micros(span: Duration) -> f64 {
     span.as_nanos() as f64 / 1e3
 }
 
-/// Writes a line per attempt. Without [`RecordWriter::finish`], the file ends with the last written batch.
+/// Writes a line per attempt. If [`RecordWriter::finish`] is not called, the file ends after the last written batch.
 pub struct RecordWriter {
     batches: SyncSender<(u64, Vec<u8>)>,
     dropped: Arc<AtomicU64>,
@@ -131,7 +131,7 @@ impl MessageTaps for RecordWriter {
     }
 }
 
-/// The tap of one thread.
+/// The tap of one thread, which collects lines of the file.
 struct RecordTap {
     lines: Vec<u8>,
     count: u64,
@@ -186,7 +186,7 @@ impl MessageTap for RecordTap {
 
 impl Drop for RecordTap {
     fn drop(&mut self) {
-        // The load has ended, so waiting is allowed.
+        // The load has ended, so the thread may wait for room in the channel.
         let _ = self.batches.send((self.count, std::mem::take(&mut self.lines)));
     }
 }

@@ -10,13 +10,14 @@ use super::batch::{AttemptKey, Batch, EndedAttempt, MessageEvent, TapEvent};
 use super::files::KeepFiles;
 use netrig_sip_net::KeepPolicy;
 
-/// Most memory for messages that wait for the end of their attempt, bytes.
+/// The largest memory for messages whose attempt has not ended, bytes.
 const MOST_PENDING: usize = 256 << 20;
 
-/// Memory of a message besides its bytes.
+/// Estimated memory of a message in addition to its bytes, bytes.
 const OVERHEAD: usize = 160;
 
-/// Ended attempts that are remembered, so that late messages are treated like earlier ones.
+/// The largest number of ended attempts whose decision is stored, so that their late messages are treated like the
+/// earlier ones.
 const MOST_KNOWN: usize = 1 << 16;
 
 /// A message in memory.
@@ -27,15 +28,15 @@ pub(super) struct Writer {
     files: KeepFiles,
     /// Messages of open attempts.
     open: BTreeMap<AttemptKey, Vec<Pending>>,
-    /// Attempts in the order of their starts, ended ones included.
+    /// Attempts in the order of their starts, including some that have ended.
     order: VecDeque<AttemptKey>,
     pending_bytes: usize,
-    /// Ended attempts, and whether they are kept.
+    /// Attempts that are decided, and whether they are kept.
     known: BTreeMap<AttemptKey, bool>,
     known_order: VecDeque<AttemptKey>,
     /// The slowest attempts so far, in ascending order.
     slowest: BTreeMap<(Duration, AttemptKey), Vec<Pending>>,
-    /// Kept attempts.
+    /// Number of kept attempts.
     attempts: u64,
     without_room: u64,
 }
@@ -56,7 +57,7 @@ impl Writer {
         }
     }
 
-    /// Takes all batches until every sender is gone.
+    /// Writes the messages of all batches until every sender is dropped.
     pub fn run(mut self, waiting: &Receiver<Batch>) -> KeptMessages {
         for batch in waiting {
             for (event, bytes) in batch.iter() {
@@ -65,7 +66,7 @@ impl Writer {
                     TapEvent::Ended(ended) => self.ended(*ended),
                 }
             }
-            // Readers of the files see all decisions so far.
+            // A reader of the files sees all messages of the batch.
             self.files.flush();
         }
         self.finish()
@@ -113,7 +114,7 @@ impl Writer {
             Vec::new()
         });
         pending.push((message, bytes.into()));
-        // Ended attempts are removed once they are the majority.
+        // Ended attempts are removed if they are the majority.
         if self.order.len() > 2 * self.open.len() + 1024 {
             let open = &self.open;
             self.order.retain(|attempt| open.contains_key(attempt));
@@ -133,7 +134,7 @@ impl Writer {
                 }
             }
             KeepPolicy::Slowest(count) => {
-                // Its later messages are not waited for.
+                // Later messages of the attempt are not kept.
                 self.know(attempt, false);
                 self.pending_bytes += size_of(&pending);
                 self.slowest.insert((answered_in, attempt), pending);

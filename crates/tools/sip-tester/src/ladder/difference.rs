@@ -1,4 +1,4 @@
-//! Two messages, compared line by line.
+//! The difference of two messages, line by line.
 
 use std::fmt;
 
@@ -6,14 +6,14 @@ use similar::{Algorithm, Change, ChangeTag, capture_diff_slices};
 
 use super::printable;
 
-/// A line of one message or of both.
+/// A line, and the messages that contain it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum DifferenceLine {
-    /// Both contain it.
+    /// A line of both messages.
     Both(String),
-    /// Only the first contains it.
+    /// A line of the first message only.
     OnlyFirst(String),
-    /// Only the second contains it.
+    /// A line of the second message only.
     OnlySecond(String),
 }
 

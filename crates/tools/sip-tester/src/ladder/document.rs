@@ -70,7 +70,7 @@ pub struct MessageRow {
 }
 
 impl TraceDocument {
-    /// The version that this netrig writes.
+    /// The version of the document that this version of netrig writes.
     pub const FORMAT: u32 = 1;
 
     /// The document of some calls of a trace.

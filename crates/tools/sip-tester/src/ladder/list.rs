@@ -9,7 +9,8 @@ use netrig_core::text::AlignedTable;
 use super::TracedCall;
 use crate::trace::SipTrace;
 
-/// The calls that were chosen, with their numbers among all, in lines of at most `width` characters if they fit.
+/// A table of the selected calls, with their numbers in the trace. Lines have at most `width` characters if the columns
+/// fit.
 pub fn calls_text(
     file: &Path,
     trace: &SipTrace,
@@ -56,7 +57,7 @@ fn table(all: &[TracedCall], chosen: &[&TracedCall], with_ids: bool) -> String {
         }
     };
     let first = all.first().map_or(0, |call| call.begins_ns);
-    // Both are in one order.
+    // Both lists have the same order.
     let mut chosen = chosen.iter().peekable();
     for (call, number) in all.iter().zip(1..) {
         if chosen.next_if(|chosen| std::ptr::eq(**chosen, call)).is_none() {

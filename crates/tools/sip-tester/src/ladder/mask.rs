@@ -1,4 +1,4 @@
-//! Replaces addresses, hosts and users by meaningless names, so that a trace can be shared.
+//! Replaces the addresses, hosts and users of a trace by pseudonyms, so that it can be shared.
 
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
@@ -7,7 +7,7 @@ use bytes::Bytes;
 
 use crate::trace::{SipTrace, TracedMessage};
 
-/// The replacements so far: an address, host or user has the same replacement everywhere.
+/// The replacements so far. An address, host or user has the same replacement everywhere.
 ///
 /// An IPv4 address becomes one of 198.18.0.0/15 (RFC 2544), an IPv6 address one of 2001:db8::/32 (RFC 3849), a host name `host1.example`
 /// (RFC 2606) and a user `user1`. Ports, tags, branches and all other values stay.
@@ -69,7 +69,7 @@ impl TraceMask {
         })
     }
 
-    /// A host in a URI: a name, an IPv4 address, or an IPv6 address in brackets.
+    /// The replacement of a host in a URI: a name, an IPv4 address, or an IPv6 address in brackets.
     fn host(&mut self, host: &str) -> String {
         if let Ok(address) = host.trim_start_matches('[').trim_end_matches(']').parse::<IpAddr>() {
             let masked = self.address(address);
@@ -84,7 +84,7 @@ impl TraceMask {
         self.users.entry(user.to_owned()).or_insert_with(|| format!("user{number}")).clone()
     }
 
-    /// A message. Content-Length is that of the new body.
+    /// The message with replacements. Content-Length is the length of the new body.
     fn text(&mut self, text: &str) -> String {
         let (head, empty, body) = ["\r\n\r\n", "\n\n"]
             .iter()
@@ -133,7 +133,7 @@ impl TraceMask {
         }
     }
 
-    /// A display name before `<` becomes the name of a user.
+    /// The value of a header field with a name-addr or addr-spec. A display name before `<` is replaced by a user name.
     fn name_address(&mut self, value: &str) -> String {
         let Some((display, rest)) =
             value.split_once('<').filter(|(display, _)| !display.contains(['@', ':']))
@@ -145,7 +145,7 @@ impl TraceMask {
         display + "<" + &self.uris(rest)
     }
 
-    /// `SIP/2.0/UDP host:port;…;received=address`, or several of them.
+    /// The value of a Via: `SIP/2.0/UDP host:port;…;received=address`, or several of them.
     fn via(&mut self, value: &str) -> String {
         let one = |via: &str, mask: &mut Self| {
             let begins = via.len() - via.trim_start().len();
@@ -175,7 +175,7 @@ impl TraceMask {
         value.split(',').map(|via| one(via, self)).collect::<Vec<_>>().join(",")
     }
 
-    /// `host` or `host:port`.
+    /// Replaces the host in `host` or `host:port`.
     fn host_and_port(&mut self, text: &str) -> String {
         let port =
             text.rfind(':').filter(|colon| text[colon + 1..].bytes().all(|byte| byte.is_ascii_digit()));
@@ -185,7 +185,7 @@ impl TraceMask {
         }
     }
 
-    /// The host at the start of `text`; it ends before the first character that a host cannot contain.
+    /// Replaces the host at the start of `text`. It ends before the first character that a host cannot contain.
     fn first_host(&mut self, text: &str) -> String {
         let is_host =
             |letter: char| letter.is_ascii_alphanumeric() || matches!(letter, '.' | '-' | '[' | ']' | '_');
@@ -202,7 +202,7 @@ impl TraceMask {
         if end == 0 { text.to_owned() } else { self.host(&text[..end]) + &text[end..] }
     }
 
-    /// Every value between `begin` and the next quotation mark.
+    /// Replaces every value between `begin` and the next quotation mark by the result of `mask`.
     fn quoted(&mut self, text: &str, begin: &str, mask: impl Fn(&mut Self, &str) -> String) -> String {
         let mut masked = String::new();
         let mut rest = text;
@@ -217,7 +217,7 @@ impl TraceMask {
         masked + rest
     }
 
-    /// Every URI of the schemes sip, sips and tel.
+    /// Replaces the users and hosts in every URI of the schemes sip, sips and tel.
     fn uris(&mut self, text: &str) -> String {
         let mut masked = String::new();
         let mut rest = text;
@@ -237,7 +237,7 @@ impl TraceMask {
         masked + rest
     }
 
-    /// A line of a body: SDP's origin and connection (RFC 8866), and URIs in any line.
+    /// A line of a body with replacements in SDP's origin and connection (RFC 8866), and in the URIs of any line.
     fn body_line(&mut self, line: &str) -> String {
         let bare = line.trim_end();
         let end = &line[bare.len()..];
@@ -314,7 +314,7 @@ mod tests {
         let (head, body) = text.split_once("\r\n\r\n").unwrap();
         assert!(head.contains(&format!("Content-Length: {}", body.len())), "{text}");
         assert!(netrig_sip::Message::parse(&masked.messages[0].bytes).is_ok(), "{text}");
-        // Equal values have equal names everywhere.
+        // Equal values have equal replacements everywhere.
         let address = masked.messages[0].from.ip().to_string();
         assert_eq!(text.matches(&address).count(), 4, "{address}: {text}");
         assert_eq!(text.matches("user1@").count(), text.matches("sip:user1@").count());

@@ -30,14 +30,14 @@ pub struct TracedCall {
     pub method: String,
     /// User part of the From URI, or the host if it has no user part.
     pub from: String,
-    /// The same for the To URI.
+    /// User part of the To URI, or the host if it has no user part.
     pub to: String,
     /// Time of the first message, ns since 1970.
     pub begins_ns: u64,
-    /// From the first message to the last.
+    /// Time from the first message to the last.
     pub lasts: Duration,
-    /// Final status of the first request, if it is in the trace. If the request was forked or challenged, that of its last
-    /// transaction.
+    /// Final status of the first request; `None` if it is not in the trace. If the request was forked or challenged,
+    /// the final status of its last transaction.
     pub status: Option<u16>,
     /// Indices of its messages in [`SipTrace::messages`].
     pub messages: Vec<usize>,
@@ -48,22 +48,22 @@ pub struct TracedCall {
 /// A selection of calls. An empty filter selects all.
 #[derive(Clone, Debug, Default)]
 pub struct CallFilter {
-    /// Numbers of calls, from 1. If there are some, nothing else counts.
+    /// Numbers of calls, from 1. If it is not empty, the other fields are ignored.
     pub numbers: Vec<usize>,
-    /// Parts of Call-IDs: a call needs one of them.
+    /// Substrings of Call-IDs. The Call-ID of a call must contain at least one of them.
     pub call_ids: Vec<String>,
-    /// Part of the user of From or To.
+    /// Substring of the user of From or To.
     pub user: Option<String>,
     /// Status of any response.
     pub status: Option<u16>,
-    /// Part of any message, case-insensitive.
+    /// Substring of any message, case-insensitive.
     pub text: Option<String>,
 }
 
-/// A call or message that is looked for does not exist.
+/// Why a selected call or message was not found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum NotInTrace {
-    /// The number is not that of a call.
+    /// No call has this number.
     #[error("there is no call {number}: the file has calls 1 to {calls}")]
     Call {
         /// The number.
@@ -77,7 +77,7 @@ pub enum NotInTrace {
         /// Calls of the trace.
         calls: usize,
     },
-    /// The number is not that of a message.
+    /// No message has this number.
     #[error("there is no message {number} in this ladder, which has 1 to {last}")]
     Message {
         /// The number.
@@ -101,7 +101,7 @@ pub struct Ladder {
 /// A message in a ladder.
 #[derive(Clone, Debug, PartialEq)]
 pub struct LadderRow {
-    /// Number of the message in the ladder, from 1. Hidden messages keep theirs.
+    /// Number of the message in the ladder, from 1. Hidden messages are numbered as well.
     pub number: usize,
     /// Time, ns since 1970.
     pub at_ns: u64,
@@ -119,13 +119,13 @@ pub struct LadderRow {
     pub transaction: usize,
     /// Whether the same message was sent before between these addresses.
     pub is_retransmission: bool,
-    /// Final status of 300 and more.
+    /// Whether it is a response with a status of 300 or above.
     pub is_failure: bool,
     /// Index in [`SipTrace::messages`].
     pub message: usize,
 }
 
-/// Sender, receiver and bytes of a message; a repetition is a retransmission.
+/// Sender, receiver and bytes of a message. A second message with the same values is a retransmission.
 type Passage<'a> = (SocketAddr, SocketAddr, &'a [u8]);
 
 /// The parts of a message that a ladder needs.
@@ -158,7 +158,7 @@ impl<'a> Outline<'a> {
     }
 }
 
-/// All calls of a trace, in the order of their starts. Messages without a Call-ID belong to none.
+/// All calls of a trace, in the order of their starts. Messages without a Call-ID belong to no call.
 pub fn calls(trace: &SipTrace) -> Vec<TracedCall> {
     let mut by_id: BTreeMap<String, TracedCall> = BTreeMap::new();
     let mut seen: BTreeMap<String, BTreeSet<Passage<'_>>> = BTreeMap::new();
@@ -185,7 +185,7 @@ pub fn calls(trace: &SipTrace) -> Vec<TracedCall> {
         call.retransmissions += usize::from(!is_new);
         let is_of_first = outline.transaction().1 == call.method;
         if let Some(status) = outline.scan.status().filter(|status| *status >= 200 && is_of_first) {
-            // A challenge is an intermediate step; a later final status replaces it.
+            // The status of a challenge is replaced by a later final status.
             call.status = Some(status);
         }
     }
@@ -214,10 +214,10 @@ impl CallFilter {
             && self.text.as_deref().is_none_or(has_text)
     }
 
-    /// The calls of a trace that are looked for.
+    /// The calls of a trace that the filter selects.
     ///
     /// # Errors
-    /// If a number is not that of a call, or no call fits.
+    /// If no call has one of the numbers, or no call fits the filter.
     pub fn choose<'a>(
         &self,
         trace: &SipTrace,
@@ -240,7 +240,7 @@ impl Ladder {
     /// The message with this number.
     ///
     /// # Errors
-    /// If the ladder has none.
+    /// If the ladder has no message with this number.
     pub fn message<'a>(&self, trace: &'a SipTrace, number: usize) -> Result<&'a [u8], NotInTrace> {
         let row = self.rows.iter().find(|row| row.number == number);
         let last = self.rows.last().map_or(0, |row| row.number);
@@ -326,8 +326,8 @@ fn user(value: &[u8]) -> String {
     bare.split_once('@').map_or(bare, |(user, _)| user).to_owned()
 }
 
-/// A message as text that is safe in a terminal: invalid UTF-8 and control characters are replaced by U+FFFD, except tabs and
-/// line ends.
+/// A message as text that is safe in a terminal: invalid UTF-8 and control characters other than tabs and line ends are
+/// replaced by U+FFFD.
 pub fn printable(bytes: &[u8]) -> String {
     let is_shown = |letter: char| !letter.is_control() || matches!(letter, '\n' | '\r' | '\t');
     String::from_utf8_lossy(bytes)
@@ -336,7 +336,7 @@ pub fn printable(bytes: &[u8]) -> String {
         .collect()
 }
 
-/// Part of a line of a message.
+/// A part of a line as printable text, with spaces for tabs and line ends.
 fn text(bytes: &[u8]) -> String {
     printable(bytes).replace(['\r', '\n', '\t'], " ")
 }
@@ -369,7 +369,7 @@ mod tests {
         )
     }
 
-    /// A call through a proxy that is refused, and an OPTIONS of another call in between.
+    /// The trace of a refused call through a proxy. In between is an OPTIONS of another call.
     fn trace() -> SipTrace {
         let invite = |branch: &str| {
             with("INVITE sip:bob@b.example SIP/2.0", branch, "1 INVITE", "one").replace(

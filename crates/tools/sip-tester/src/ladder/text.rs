@@ -24,10 +24,10 @@ choices! {
 /// Width of the columns before the ladder: number and time.
 const MARGIN: usize = 20;
 
-/// Least width between two columns, for an arrow and a status.
+/// Smallest distance between two columns, in characters: room for an arrow and a status.
 const LEAST: usize = 16;
 
-/// Largest width between two columns.
+/// Largest distance between two columns, in characters.
 const MOST: usize = 36;
 
 impl Ladder {
@@ -76,7 +76,7 @@ impl Ladder {
         (0..self.columns.len()).for_each(|column| cells[column * gap] = '|');
         let (left, right) = (row.from.min(row.to) * gap, row.from.max(row.to) * gap);
         if left == right {
-            // A message from an address to itself.
+            // The sender and the receiver have the same address.
             let words = format!(" {} (to itself)", row.words());
             return cells.into_iter().collect::<String>() + &words;
         }
@@ -134,7 +134,7 @@ impl Ladder {
         }
     }
 
-    /// How many messages are hidden, in words.
+    /// The number of hidden messages, in words.
     pub(super) fn hidden_words(&self) -> String {
         format!("{} hidden", counted(self.hidden as u64, "message is", "messages are"))
     }

@@ -1,4 +1,4 @@
-//! The messages between a user, or a script, and the server.
+//! The exchange of messages between a user (or a script) and the server.
 
 use std::io::Write;
 use std::sync::Arc;
@@ -18,15 +18,15 @@ use super::ManualCallError;
 use super::message_log::{ManualCallDocument, MessageLog, message_text};
 use super::script::{AwaitedResponse, CourseAct};
 
-/// How long only the socket is watched, at most.
+/// The longest wait for the socket before keys and the interruption are checked.
 pub(super) const LOOK: Duration = Duration::from_millis(20);
 
 /// How a call ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ManualCallEnd {
-    /// As it should.
+    /// Every awaited response arrived, and no request timed out.
     Held,
-    /// Otherwise, and why.
+    /// The call failed, with the reason.
     Failed(String),
     /// The user interrupted it.
     Interrupted,
@@ -36,7 +36,7 @@ pub enum ManualCallEnd {
 #[derive(Clone, Debug)]
 pub(super) struct LastRequest {
     pub step: Step,
-    /// Statuses in their order.
+    /// Statuses in order of arrival.
     statuses: Vec<Status>,
     pub timed_out: bool,
 }
@@ -47,25 +47,25 @@ impl LastRequest {
     }
 }
 
-/// The values that all messages of a call share.
+/// The settings of a call, which apply to all its messages.
 pub struct ManualCallOrder {
     /// The path to the server.
     pub line: Line,
     /// Changes of all messages.
     pub changes: Vec<MessageChange>,
-    /// What is wrong with the messages on purpose.
+    /// A deliberate defect of the messages.
     pub flaw: Option<Flaw>,
-    /// How long a response is awaited.
+    /// How long to wait for a response.
     pub patience: Duration,
     /// Seed of tags and branches.
     pub seed: u64,
-    /// Where the messages are shown.
+    /// The output to which messages are written.
     pub output: Box<dyn Write>,
     /// Set when the user interrupts the call.
     pub stop: Arc<AtomicBool>,
 }
 
-/// The terminal gives keys one by one until this is dropped.
+/// The raw mode of the terminal, which delivers keys one by one until this is dropped.
 pub(super) struct RawKeys;
 
 impl RawKeys {
@@ -81,7 +81,7 @@ impl Drop for RawKeys {
     }
 }
 
-/// A call.
+/// A call, its messages so far, and its state.
 pub struct Conversation {
     pub(super) client: ManualClient,
     order: ManualCallOrder,
@@ -92,7 +92,7 @@ pub struct Conversation {
 }
 
 impl Conversation {
-    /// A call of which no message is sent yet.
+    /// A call before its first message.
     pub fn new(party: ManualClientConfig, order: ManualCallOrder) -> Self {
         let has_credentials = party.credentials.is_some();
         let client = ManualClient::new(party, Seeds::new(order.seed).stream("sip/call"));
@@ -111,7 +111,7 @@ impl Conversation {
         }
     }
 
-    /// The draft as it would be sent, with these changes after those of all messages.
+    /// The bytes of the draft, with the changes of all messages and then with the changes in `more`.
     pub(super) fn changed(&self, draft: &Draft, more: &[MessageChange]) -> Bytes {
         let all = self.order.changes.iter().chain(more).filter(|change| change.is_of(draft.method()));
         let flaw = self.order.flaw.as_ref().filter(|flaw| flaw.is_of(draft.method()));
@@ -129,7 +129,7 @@ impl Conversation {
         self.handle_events()
     }
 
-    /// Waits at most `within` for messages, and retransmits and answers what is due.
+    /// Waits for messages for at most `within`. Sends due retransmissions and responses.
     pub(super) fn poll(&mut self, within: Duration) -> Result<(), ManualCallError> {
         let now = self.order.line.now();
         let due = self.client.poll_timeout().map_or(within, |at| at - now.min(at));
@@ -183,7 +183,7 @@ impl Conversation {
         written.map_err(ManualCallError::Output)
     }
 
-    /// Composes a request with these changes and shows it; nothing if it cannot be sent now.
+    /// Composes a request with these changes and shows it. The inner error says why the request cannot be sent now.
     pub(super) fn draft(
         &mut self,
         step: Step,
@@ -198,7 +198,7 @@ impl Conversation {
         Ok(Ok((draft, bytes)))
     }
 
-    /// Goes through a course. Each awaited response must arrive.
+    /// Performs a course. The call fails if an awaited response does not arrive.
     ///
     /// # Errors
     /// If the connection ends, or the messages cannot be shown.
@@ -222,12 +222,12 @@ impl Conversation {
                 return Ok(end);
             }
         }
-        // Messages under way are received, also a final response that the course does not await.
+        // Outstanding messages are received, including a final response that the course does not await.
         let end = self.order.line.now() + self.order.patience;
         self.poll_until(end, ManualClient::waits)
     }
 
-    /// Receives until `end`, as long as the client needs it.
+    /// Receives messages until `end`, or until `needs` returns false.
     fn poll_until(
         &mut self,
         end: Instant,
@@ -251,8 +251,8 @@ impl Conversation {
         }
     }
 
-    /// Waits for a response. A challenge that can be answered is answered by the same request with credentials for all realms
-    /// that have asked (RFC 3261 section 22.3).
+    /// Waits for a response. If the response is a challenge and there are credentials, the request is repeated with
+    /// credentials for all challenged realms (RFC 3261 section 22.3).
     fn wait(
         &mut self,
         awaited: AwaitedResponse,

@@ -1,4 +1,4 @@
-//! A message in the editor of the user.
+//! Editing of a message in the user's editor.
 
 use std::io::Write as _;
 use std::process::Command;
@@ -6,8 +6,8 @@ use std::process::Command;
 use bytes::Bytes;
 use netrig_host::user_file;
 
-/// Opens a message in `$VISUAL`, `$EDITOR` or `vi`; what it was made to, right or wrong. `Content-Length` follows a body that was
-/// changed, unless it was changed too.
+/// Opens a message in `$VISUAL`, `$EDITOR` or `vi`. Returns the edited message, which need not be a correct one.
+/// `Content-Length` is set to the length of the edited body, unless the user changed it.
 pub fn edited(message: &Bytes) -> Result<Bytes, String> {
     let folder = std::env::temp_dir();
     let file = folder.join(format!("netrig-sip-call-{}.txt", std::process::id()));
@@ -20,7 +20,7 @@ pub fn edited(message: &Bytes) -> Result<Bytes, String> {
         user_file::read_text(&file, user_file::LONGEST_DATA)
             .map_err(|error| format!("{}: {error}", file.display()))
     });
-    // A file that is gone already is gone.
+    // The editor may have removed the file.
     let _ = std::fs::remove_file(&file);
     Ok(with_length(&text, &done?))
 }

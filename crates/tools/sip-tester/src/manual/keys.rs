@@ -1,4 +1,4 @@
-//! A call by the keys of a person at a terminal.
+//! A call that is controlled by keys at a terminal.
 
 use std::time::Duration;
 
@@ -26,10 +26,10 @@ const fn key_of(step: Step) -> char {
 }
 
 impl Conversation {
-    /// Sends what the person chooses, until the person ends the call.
+    /// Sends the requests that the user selects, until the user ends the call.
     ///
     /// # Errors
-    /// If the connection ends, or the terminal is gone.
+    /// If the connection ends, or the terminal fails.
     pub fn talk(&mut self) -> Result<ManualCallEnd, ManualCallError> {
         let end = self.follow_keys();
         self.raw_keys = None;
@@ -38,7 +38,7 @@ impl Conversation {
 
     fn follow_keys(&mut self) -> Result<ManualCallEnd, ManualCallError> {
         self.raw_keys = Some(RawKeys::begin()?);
-        // The request that is shown and not sent.
+        // The request that is shown but not yet sent.
         let mut drafted: Option<(Draft, Bytes)> = None;
         let mut offered = String::new();
         loop {
@@ -89,7 +89,7 @@ impl Conversation {
         }
     }
 
-    /// What keys do now, in a line.
+    /// One line with the available keys and their actions.
     fn offer(&self, is_drafted: bool) -> String {
         if is_drafted {
             return "[Enter] send   [e] edit   [Esc] discard".to_owned();
@@ -114,7 +114,7 @@ impl Conversation {
     }
 }
 
-/// A key that was pressed.
+/// The key that was pressed; `None` if none was.
 fn pressed() -> Option<KeyEvent> {
     match event::poll(Duration::ZERO) {
         Ok(true) => match event::read() {

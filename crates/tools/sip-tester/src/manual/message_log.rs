@@ -1,4 +1,4 @@
-//! The messages of a call in their order.
+//! The messages of a call, in order.
 
 use std::fmt::Write as _;
 
@@ -23,17 +23,17 @@ pub struct ManualCallDocument<'a> {
 /// A message.
 #[derive(Clone, Debug, Serialize)]
 pub(super) struct LoggedMessage {
-    /// ms since the first.
+    /// Time since the first message, ms.
     at_ms: f64,
-    /// `sent`, `received`.
+    /// `sent` or `received`.
     direction: &'static str,
-    /// The first line.
+    /// The start line.
     line: String,
-    /// Whether it was sent or received before.
+    /// Whether it is a retransmission.
     again: bool,
-    /// Whether a person sent it, and not netrig by itself.
+    /// Whether the user sent it, in contrast to a message that netrig sent automatically.
     by_hand: bool,
-    /// The request that it answers: `invite`.
+    /// The request that a response answers, such as `invite`.
     #[serde(skip_serializing_if = "Option::is_none")]
     answers: Option<&'static str>,
     /// Time since that request was first sent, ms.
@@ -41,16 +41,16 @@ pub(super) struct LoggedMessage {
     after_ms: Option<f64>,
     /// The rules that it breaks.
     breaks: Vec<BrokenRule>,
-    /// All of it.
+    /// The whole message.
     text: String,
 }
 
 /// A rule that a message breaks.
 #[derive(Clone, Debug, Serialize)]
 struct BrokenRule {
-    /// `RFC 3261 section 8.1.1.5`.
+    /// The rule, such as `RFC 3261 section 8.1.1.5`.
     rule: &'static str,
-    /// What is wrong.
+    /// The deviation from the rule, in words.
     what: String,
 }
 
@@ -118,7 +118,7 @@ impl MessageLog {
 }
 
 impl LoggedMessage {
-    /// A line with the time, and the message below it if it was received for the first time.
+    /// A line with the time. The whole message follows if it was received for the first time.
     pub(super) fn text(&self) -> String {
         let arrow = if self.direction == "sent" { "-->" } else { "<--" };
         let mut text = format!("{:>10.3} ms {arrow} {}", self.at_ms, self.line);
@@ -139,12 +139,12 @@ impl LoggedMessage {
     }
 }
 
-/// A message before it is sent, with the rules that it breaks.
+/// A message that is not yet sent, with the rules that it breaks.
 pub(super) fn message_text(bytes: &Bytes) -> String {
     behind_bars(&String::from_utf8_lossy(bytes)) + &lines(&broken_rules(bytes))
 }
 
-/// A message, each line behind a bar.
+/// A message with a bar before each line.
 fn behind_bars(message: &str) -> String {
     message.trim_end().lines().map(|line| format!("           | {line}\n")).collect()
 }
@@ -153,7 +153,7 @@ fn lines(broken: &[BrokenRule]) -> String {
     broken.iter().map(|BrokenRule { rule, what }| format!("           ! {what} ({rule})\n")).collect()
 }
 
-/// The rules that a message breaks which is to be sent.
+/// The rules that a message breaks.
 fn broken_rules(bytes: &Bytes) -> Vec<BrokenRule> {
     match Message::parse(bytes) {
         Err(error) => vec![(&error).into()],

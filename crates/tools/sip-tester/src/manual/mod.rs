@@ -1,4 +1,4 @@
-//! One call, message by message: by the keys of a person, or by a script.
+//! One call, message by message, controlled by keys or by a script.
 
 mod conversation;
 mod editor;
@@ -14,13 +14,13 @@ pub use self::conversation::{Conversation, ManualCallEnd, ManualCallOrder};
 pub use self::message_log::ManualCallDocument;
 pub use self::script::{AwaitedResponse, CourseAct, CourseError, parse_course, usual_course};
 
-/// A call cannot go on.
+/// Why a call cannot continue.
 #[derive(Debug, thiserror::Error)]
 pub enum ManualCallError {
     /// The connection to the server has ended.
     #[error("the way to the server: {0}")]
     Line(#[from] StreamError),
-    /// The terminal does not give its keys one by one.
+    /// The terminal does not deliver keys one by one.
     #[error("the terminal's keys: {0}")]
     Keys(io::Error),
     /// The messages cannot be shown.

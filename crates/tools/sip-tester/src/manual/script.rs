@@ -1,30 +1,32 @@
-//! The course of a call that needs no keys.
+//! The course of a call that is controlled by a script.
 
 use netrig_core::Duration;
 use netrig_sip::Status;
 use netrig_sip::manual::{MessageChange, Step};
 
-/// A step of a course.
+/// One action of a course.
 #[derive(Clone, Debug, PartialEq)]
 pub enum CourseAct {
-    /// A request is sent with these changes; once more with credentials, if it is challenged and there are some.
+    /// Send a request with these changes. If it is challenged while a response is awaited, and there are credentials,
+    /// it is sent again with them.
     Send(Step, Vec<MessageChange>),
-    /// The response to the last request is awaited.
+    /// Wait for a response to the last request.
     Wait(AwaitedResponse),
-    /// Nothing is sent but what the transactions send by themselves.
+    /// Wait for this time. Only retransmissions and automatic responses are sent.
     Pause(Duration),
 }
 
 /// The response that is awaited.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AwaitedResponse {
-    /// A final response, whatever it is.
+    /// Any final response.
     Final,
-    /// A response of this status.
+    /// A response with this status.
     Status(Status),
 }
 
-/// A course that registers if wanted, calls, holds the call and hangs up. Each request must succeed.
+/// A course that registers if `registers` is set, calls, holds the call for `hold` and hangs up. Each request must
+/// succeed.
 pub fn usual_course(registers: bool, hold: Duration) -> Vec<CourseAct> {
     let sent = |step| CourseAct::Send(step, Vec::new());
     let accepted = || CourseAct::Wait(AwaitedResponse::Status(Status::OK));
@@ -40,20 +42,20 @@ pub fn usual_course(registers: bool, hold: Duration) -> Vec<CourseAct> {
     acts
 }
 
-/// A line of a script is not valid.
+/// An invalid line of a script.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{line}: {why}")]
 pub struct CourseError {
     /// Number of the line, from 1.
     pub line: usize,
-    /// The defect.
+    /// Why the line is invalid.
     pub why: String,
 }
 
 /// Reads a script.
 ///
 /// # Errors
-/// If a line is neither a request, a change of one, `wait` nor `pause`.
+/// If a line is not a request, a change of a request, `wait` or `pause`.
 pub fn parse_course(text: &str) -> Result<Vec<CourseAct>, CourseError> {
     let mut acts = Vec::new();
     for (number, line) in (1..).zip(text.lines()) {

@@ -40,7 +40,7 @@ impl MediaCodec {
         }
     }
 
-    /// Payload type: the static one (RFC 3551 section 6), or the one that the tester offers.
+    /// The static payload type (RFC 3551 section 6), or the dynamic payload type that the tester offers.
     pub const fn payload_type(self) -> u8 {
         match self {
             Self::Pcmu => 0,
@@ -68,7 +68,7 @@ impl MediaCodec {
         }
     }
 
-    /// Bytes of a packet of 20 ms; for Opus, of a packet of silence.
+    /// Payload of a packet of 20 ms, bytes. For Opus, the payload of a packet of silence.
     pub const fn packet_bytes(self) -> usize {
         match self {
             Self::Pcmu | Self::Pcma => 160,
@@ -86,7 +86,7 @@ impl MediaCodec {
         }
     }
 
-    /// A packet of silence.
+    /// The payload of a packet of silence.
     pub fn silence(self) -> Vec<u8> {
         match self {
             Self::Pcmu => vec![0xFF; 160],
@@ -152,7 +152,8 @@ impl fmt::Display for MediaCodec {
 mod tests {
     use super::*;
 
-    /// Values of the tables of G.711: 0 is 0xFF and 0xD5, the largest sample 0x80 and 0xAA, and the smallest 0x00 and 0x2A.
+    /// From the tables of G.711 (µ-law and A-law): a sample of 0 is coded as 0xFF and 0xD5, the largest sample as 0x80
+    /// and 0xAA, and the smallest one as 0x00 and 0x2A.
     #[test]
     fn samples_are_coded_as_the_tables_say() {
         assert_eq!([0, i16::MAX, i16::MIN + 1].map(mu_law), [0xFF, 0x80, 0x00]);
@@ -160,7 +161,7 @@ mod tests {
         for codec in [MediaCodec::Pcmu, MediaCodec::Pcma] {
             let tone = codec.tone().unwrap();
             assert_eq!(tone.len(), 160);
-            // A whole number of periods, so it continues without a jump.
+            // The tone has a whole number of periods, so packets follow each other without a jump.
             assert_eq!(tone[..20], tone[20..40]);
         }
     }

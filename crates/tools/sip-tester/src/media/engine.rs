@@ -1,4 +1,4 @@
-//! The sockets of media: a pair of ports per call.
+//! The sockets of media: a pair of ports (RTP and RTCP) per call.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, BinaryHeap, VecDeque};
@@ -17,20 +17,20 @@ use super::codec::MediaCodec;
 use super::report::MediaReport;
 use super::session::{MediaResult, MediaSession};
 
-/// How long packets are counted after the end of a call: the other side learns of the end later.
+/// How long packets are counted after the end of a call. The other side receives the BYE later, and sends until then.
 const LINGERS: Duration = Duration::from_millis(500);
 
-/// Requested size of a receive buffer, bytes: a second of voice.
+/// Requested size of a receive buffer, bytes: room for a second of voice.
 const ROOM: u32 = 128 * 1024;
 
 /// Longest packet that is read, bytes.
 const LONGEST_PACKET: usize = 2048;
 
-/// Packets that are kept before the session of a call is set up: a minute of voice. If there are more, the first are dropped
-/// and count as never sent.
+/// The largest number of packets that are stored before the session of a call is set up: a minute of voice. If more
+/// arrive, the first ones are dropped and count as never sent.
 const MOST_EARLY: usize = 3000;
 
-/// Lateness from which on a packet counts as late.
+/// A packet that is sent more than this time after it was due counts as late.
 const LATE: Duration = Duration::from_millis(10);
 
 /// The source of sent media.
@@ -44,14 +44,14 @@ pub enum MediaSource {
     File(Bytes),
     /// Received packets are sent back; nothing else is sent.
     Echo,
-    /// Nothing.
+    /// No media are sent.
     Nothing,
 }
 
 /// A source of media that cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum MediaSourceError {
-    /// It is no word for a source, and no file that can be read.
+    /// The text is not a keyword for a source, and there is no readable file of this name.
     #[error("expected tone, silence, echo, nothing or a file; cannot read {0}: {1}")]
     Unreadable(String, UserFileError),
     /// The file is empty.
@@ -63,7 +63,7 @@ impl MediaSource {
     /// Reads a source: `tone`, `silence`, `echo`, `nothing`, or the name of a file.
     ///
     /// # Errors
-    /// If it is none, or the file is empty.
+    /// If the text is not a source, or the file is empty or cannot be read.
     pub fn read(text: &str) -> Result<Self, MediaSourceError> {
         Ok(match text {
             "tone" => Self::Tone,
@@ -96,13 +96,13 @@ pub struct MediaOrder {
 struct EngineCall {
     rtp: DatagramSocket,
     rtcp: DatagramSocket,
-    /// The addresses for RTP and RTCP of the other side, once known.
+    /// The addresses of the other side for RTP and RTCP; `None` until the session is set up.
     remote: Option<(SocketAddr, SocketAddr)>,
     session: Option<MediaSession>,
-    /// Packets and arrival times before the session is set up; early media count as part of it.
+    /// Packets that arrived before the session was set up, with their arrival times. They count as part of the session.
     early: VecDeque<(Instant, Bytes)>,
     is_echo: bool,
-    /// When an ended call is removed.
+    /// When the call is removed; `None` if it has not ended.
     until: Option<Instant>,
 }
 
@@ -114,7 +114,7 @@ pub struct MediaEngine {
     draws: Stream,
     calls: BTreeMap<u64, EngineCall>,
     due: BinaryHeap<Reverse<(Instant, u64)>>,
-    /// Open calls for which media were requested, including those without media.
+    /// Open calls for which [`open`](MediaEngine::open) was called, including calls that were not selected for media.
     asked: BTreeSet<u64>,
     results: Vec<MediaResult>,
     unsupported: u64,
@@ -127,7 +127,7 @@ pub struct MediaEngine {
 }
 
 impl MediaEngine {
-    /// The engine before the first call; times are those of `clock`.
+    /// The engine before the first call. All times are those of `clock`.
     pub fn new(order: MediaOrder, local: IpAddr, clock: &Clock, draws: Stream) -> Self {
         let epoch_ns = realtime_nanos() - clock.now().as_nanos();
         Self {
@@ -149,8 +149,9 @@ impl MediaEngine {
         }
     }
 
-    /// Opens the sockets of a call before its description is sent, if it is a call with media. RTCP uses the next port (RFC
-    /// 3550 section 11). Called once per call until `close`.
+    /// Selects at random whether a call has media, and if so, opens its sockets. Called before the session description
+    /// is sent. RTCP uses the next port (RFC 3550 section 11). Until `close`, further calls of this function for the
+    /// same call have no effect.
     pub fn open(&mut self, call: u64, port: u16) {
         if !self.asked.insert(call) || !self.draws.chance(self.order.share) {
             return;
@@ -182,7 +183,7 @@ impl MediaEngine {
         Ok((open(port)?, open(port.saturating_add(1))?))
     }
 
-    /// The session of a call is set up: media go to `remote`. Does nothing if the call has no media.
+    /// Starts the media session of a call. Media are sent to `remote`. Does nothing if the call has no media.
     pub fn begin(&mut self, now: Instant, call: u64, remote: SocketAddr, is_supported: bool) {
         let Some(own) = self.calls.get_mut(&call).filter(|own| own.session.is_none()) else { return };
         if !is_supported {
@@ -207,7 +208,7 @@ impl MediaEngine {
         self.due.extend(due.map(|due| Reverse((due, call))));
     }
 
-    /// The session of a call has ended.
+    /// Ends the media session of a call.
     pub fn end(&mut self, now: Instant, call: u64) {
         let Some(own) = self.calls.get_mut(&call).filter(|own| own.until.is_none()) else { return };
         own.until = Some(now + LINGERS);
@@ -218,7 +219,7 @@ impl MediaEngine {
         }
     }
 
-    /// A call has ended, with or without a session.
+    /// Ends a call, with or without a media session.
     pub fn close(&mut self, now: Instant, call: u64) {
         self.asked.remove(&call);
         if self.calls.get(&call).is_some_and(|own| own.session.is_none()) {
@@ -263,23 +264,23 @@ impl MediaEngine {
         }
     }
 
-    /// Receives packets.
+    /// Receives the waiting packets of all calls.
     pub fn receive(&mut self) {
         let Self { calls, clock, batch, .. } = self;
         calls.values_mut().for_each(|own| own.receive(clock, batch));
     }
 
-    /// Descriptors to watch.
+    /// The descriptors to poll, each with whether to wait until it is writable.
     pub fn watched(&self) -> impl Iterator<Item = (BorrowedFd<'_>, bool)> {
-        // A report that arrives before the session is set up waits in its socket, with its time stamp.
+        // An RTCP packet that arrives before the session is set up waits in its socket, with its time stamp.
         self.calls.values().flat_map(|own| {
             let reports = own.session.is_some().then_some((own.rtcp.fd(), false));
             [(own.rtp.fd(), false)].into_iter().chain(reports)
         })
     }
 
-    /// The step of the wall clock since the last call, if it was stepped. Packets that were received meanwhile may have wrong
-    /// times.
+    /// The size of a step of the wall clock since the previous call of this function; `None` if the clock was not
+    /// stepped. Packets received around the step may have wrong times.
     pub fn take_clock_step(&mut self) -> Option<Duration> {
         self.batch.take_clock_step()
     }
@@ -315,7 +316,7 @@ impl EngineCall {
             return;
         };
         let echoes = *is_echo && until.is_none();
-        // The remaining packets wait for the next call.
+        // Packets that are not received now wait for the next call of this function.
         let _ = rtp.receive_stamped(batch, clock, |from, bytes, at| {
             session.receive_packet(at, bytes);
             if echoes {
@@ -326,7 +327,7 @@ impl EngineCall {
     }
 }
 
-/// The payloads, which are repeated.
+/// The payloads of successive packets, which are repeated from the start.
 fn payloads(codec: MediaCodec, source: &MediaSource) -> Vec<Bytes> {
     match source {
         MediaSource::Silence => vec![codec.silence().into()],
@@ -370,7 +371,7 @@ mod tests {
                 payload: &[0; 160],
             };
             peer.send_to(&packet.encode(), (local, port)).unwrap();
-            // A receive call takes one batch of datagrams.
+            // A call of `receive` reads one batch of datagrams.
             if number % 16 == 0 {
                 engine.receive();
             }

@@ -18,7 +18,7 @@ pub struct MediaShare {
 }
 
 impl MediaShare {
-    /// The same with the interval limited to possible values.
+    /// The same value, with the interval limited to `least` to `most`.
     fn within(self, least: f64, most: f64) -> Self {
         let cut = |end: Option<f64>| end.map(|end| end.clamp(least, most));
         Self { low: cut(self.low), high: cut(self.high), ..self }
@@ -111,7 +111,7 @@ impl MediaReport {
         let ratio = |of: &dyn Fn(&MediaResult) -> Option<(f64, f64)>| -> Option<MediaShare> {
             share(&results.iter().filter_map(of).collect::<Vec<_>>())
         };
-        // If nothing of what was sent was received, the quality is the worst (ITU-T G.107 Annex B: R below 0).
+        // If packets were sent but none was received, the score is the lowest (ITU-T G.107 Annex B: R below 0).
         let opinion = |result: &MediaResult| match &result.quality {
             Some(quality) => Some(quality.opinion),
             None => (result.received == 0 && result.expected > 0).then_some(1.0),
@@ -151,7 +151,7 @@ impl MediaReport {
 /// Why packets of voice were not sent as scheduled, in sentences.
 pub(crate) fn sending_faults(sent: u64, late: u64, unsent: u64) -> Vec<String> {
     let mut faults = Vec::new();
-    // One late packet in a hundred is allowed: the play-out buffer is four times as long.
+    // One late packet in a hundred is allowed: the play-out buffer covers four times the lateness of 10 ms.
     if late.saturating_mul(100) > sent {
         faults.push(format!("{late} of {sent} packets of voice were sent more than 10 ms late"));
     }
@@ -164,13 +164,13 @@ pub(crate) fn sending_faults(sent: u64, late: u64, unsent: u64) -> Vec<String> {
 /// The confidence of all intervals.
 const CONFIDENCE: f64 = 0.95;
 
-/// The mean over calls, which are independent of each other.
+/// The mean over calls with its interval. Calls are independent of each other.
 fn mean(values: &[f64]) -> Option<MediaShare> {
     let interval = student(values, CONFIDENCE).ok()?;
     Some(MediaShare { value: interval.estimate, low: interval.low, high: interval.high })
 }
 
-/// A share of packets by the ratio estimator over calls, since the losses within a call depend on each other.
+/// A share of packets with its interval, by the ratio estimator over calls: losses within a call depend on each other.
 fn share(parts: &[(f64, f64)]) -> Option<MediaShare> {
     let (lost, all) = parts.iter().fold((0.0, 0.0), |(lost, all), (own, of)| (lost + own, all + of));
     if all == 0.0 {
@@ -180,7 +180,7 @@ fn share(parts: &[(f64, f64)]) -> Option<MediaShare> {
     let residuals: Vec<f64> = parts.iter().map(|(lost, all)| lost - value * all).collect();
     let interval = mean(&residuals)?;
     let per_call = all / parts.len() as f64;
-    // The residuals have mean zero.
+    // The residuals have mean zero, so the ends of their interval are deviations from the share.
     let end = |end: Option<f64>| end.map(|end| value + end / per_call);
     Some(MediaShare { value, low: end(interval.low), high: end(interval.high) }.within(0.0, 1.0))
 }

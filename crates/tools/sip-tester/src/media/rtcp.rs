@@ -7,10 +7,10 @@ const RECEIVER_REPORT: u8 = 201;
 const SOURCE_DESCRIPTION: u8 = 202;
 const GOODBYE: u8 = 203;
 
-/// Item of a canonical name.
+/// The type of the SDES item CNAME (RFC 3550 section 6.5.1).
 const CNAME: u8 = 1;
 
-/// The most blocks in a report: the count has five bits.
+/// The largest number of blocks in a report: the count has five bits.
 const MOST_BLOCKS: usize = 31;
 
 /// The sender information of a report (RFC 3550 section 6.4.1).
@@ -18,7 +18,7 @@ const MOST_BLOCKS: usize = 31;
 pub struct SenderInfo {
     /// NTP time stamp.
     pub ntp: u64,
-    /// RTP time stamp of the same time.
+    /// RTP time stamp at the time of `ntp`.
     pub timestamp: u32,
     /// Number of packets sent.
     pub packets: u32,
@@ -29,7 +29,7 @@ pub struct SenderInfo {
 /// The report block for a source (RFC 3550 section 6.4.1).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ReceptionBlock {
-    /// The source.
+    /// SSRC of the source.
     pub source: u32,
     /// Share of packets lost since the previous report, in 256ths.
     pub fraction_lost: u8,
@@ -56,7 +56,7 @@ pub enum RtcpPacket {
     Name(u32, String),
     /// Sources that have left.
     Goodbye(Vec<u32>),
-    /// Another type.
+    /// A packet of another type.
     Other(u8),
 }
 
@@ -66,7 +66,7 @@ pub enum RtcpError {
     /// A packet is longer than the remaining bytes.
     #[error("an RTCP packet ends too soon")]
     Short,
-    /// Another version.
+    /// A packet has another RTP version.
     #[error("version {0} is not RTP's version 2")]
     Version(u8),
     /// The length does not fit the type.
@@ -83,7 +83,7 @@ fn block(bytes: &[u8]) -> Option<ReceptionBlock> {
     Some(ReceptionBlock {
         source: word(bytes, 0)?,
         fraction_lost: (loss >> 24) as u8,
-        // 24 bits with a sign.
+        // A signed number of 24 bits.
         lost: ((loss << 8) as i32) >> 8,
         highest: word(bytes, 2)?,
         jitter: word(bytes, 3)?,
@@ -130,7 +130,7 @@ fn packet(kind: u8, count: usize, body: &[u8]) -> Option<RtcpPacket> {
             let mut items = body.get(4..)?;
             let mut name = None;
             while let [kind, length, rest @ ..] = items {
-                // The list ends with a zero.
+                // The list of items ends with a zero.
                 if *kind == 0 {
                     break;
                 }
@@ -170,7 +170,7 @@ pub fn write_rtcp(packets: &[RtcpPacket]) -> Vec<u8> {
                 let name = &name.as_bytes()[..name.len().min(255)];
                 body.extend([CNAME, name.len() as u8]);
                 body.extend(name);
-                // The list ends with a zero, padded to a word (section 6.5).
+                // The list of items ends with a zero, padded to a word (section 6.5).
                 body.push(0);
                 body.resize(body.len().next_multiple_of(4), 0);
                 (SOURCE_DESCRIPTION, 1, body)

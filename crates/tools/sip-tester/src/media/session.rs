@@ -13,26 +13,27 @@ use super::rtcp::{ReceptionBlock, RtcpPacket, SenderInfo, read_rtcp, write_rtcp}
 /// Time between two reports (RFC 3550 section 6.2: the recommended minimum).
 const REPORTS_EVERY: Duration = Duration::from_secs(5);
 
-/// The most packets of a call that are remembered, and the widest range of their numbers.
+/// The largest number of received packets that are stored for a call, and the largest range of their numbers.
 const MOST_RECEIVED: usize = 200_000;
 
 /// Seconds from 1900, the NTP epoch, to 1970.
 const NTP_EPOCH_S: u64 = 2_208_988_800;
 
-/// The most changes of the source that are followed.
+/// The largest number of changes of the source that are accepted.
 const MOST_CHANGES: u64 = 100;
 
-/// Largest deviation of a time stamp from the expected one within a stream, s.
+/// A change of the transit time by more than this is ignored in the jitter, s.
 const LONGEST_JUMP_S: f64 = 3600.0;
 
-/// The packets of one end, and the packets from the other end.
+/// Results about the packets that one end sent and received.
 #[derive(Clone, Debug, PartialEq)]
 pub struct MediaResult {
     /// Packets sent.
     pub sent: u64,
     /// Packets received, each once.
     pub received: u64,
-    /// Packets that the other side sent: by its last report, else by sequence numbers.
+    /// Number of packets that the other side sent: from its last report, or from sequence numbers without such a
+    /// report.
     pub expected: u64,
     /// Whether the other side reported how many packets it sent.
     pub is_reported: bool,
@@ -44,11 +45,11 @@ pub struct MediaResult {
     pub stream_changes: u64,
     /// Interarrival jitter at the end, s (RFC 3550 section 6.4.1).
     pub jitter_s: f64,
-    /// Round-trip time by the last report, s.
+    /// Round-trip time from the last report, s; `None` if no report gave one.
     pub round_trip_s: Option<f64>,
-    /// Own packets that the other side reports as lost, and the number of packets it expected.
+    /// Packets of this end that the other side reports as lost, and the number of packets that it expected.
     pub lost_there: Option<(i64, u64)>,
-    /// The quality of the call at this end; `None` if nothing arrived, or the E-model does not know the codec.
+    /// The quality of the call at this end; `None` if no packet arrived, or the E-model does not have the codec.
     pub quality: Option<CallQuality>,
 }
 
@@ -69,23 +70,24 @@ struct ReceivedPacket {
 #[derive(Debug)]
 pub struct MediaSession {
     codec: MediaCodec,
-    /// Payloads of packets, repeated.
+    /// Payloads of successive packets, repeated from the start.
     payloads: Vec<Bytes>,
     source: u32,
     first_sequence: u16,
     first_timestamp: u32,
     name: String,
-    /// ns since 1970 at time zero of the clock.
+    /// Wall-clock time at time zero of the clock, ns since 1970.
     epoch_ns: u64,
     began: Instant,
     next: Option<Instant>,
     sent: u64,
     bytes: u32,
     next_report: Option<Instant>,
-    // The other side's stream.
+    // State of the other side's stream.
     peer: Option<u32>,
     stream: CurrentStream,
-    /// The first packet of another source, which needs a second to be accepted (RFC 3550 appendix A.1).
+    /// The first packet of another source. The source is accepted if a second packet follows in sequence (RFC 3550
+    /// appendix A.1).
     candidate: Option<(Instant, Bytes)>,
     extender: SequenceExtender,
     received: BTreeMap<u64, ReceivedPacket>,
@@ -93,29 +95,30 @@ pub struct MediaSession {
     highest: u64,
     copies: u64,
     reordered: u64,
-    /// In time stamp units.
+    /// Interarrival jitter, in time stamp units.
     jitter: f64,
     last_transit: Option<f64>,
     reported_at_end: Option<u32>,
-    /// Middle of the NTP time stamp of the last report, and its arrival time.
+    /// Middle 32 bits of the NTP time stamp of the last sender report, and the arrival time of that report.
     last_report: Option<(u32, Instant)>,
-    /// Expected and received packets at the previous own report.
+    /// Expected and received packets at the previous report of this end.
     reported: (u64, u64),
     lost_there: Option<(i64, u64)>,
     round_trip_s: Option<f64>,
 }
 
-/// The received stream of the other side. If its source changes, numbers and time stamps continue from the previous ones.
+/// The received stream of the other side. If the source changes, extended numbers and time stamps continue from those
+/// of the previous source.
 #[derive(Debug, Default)]
 struct CurrentStream {
     /// Number of changes.
     changes: u64,
-    /// Offset of extended numbers and of time stamps.
+    /// Offset that is added to the extended sequence numbers of the current source.
     number_offset: i64,
     timestamp_offset: i64,
-    /// The lowest number since the last change.
+    /// The lowest extended number of the current source.
     first: u64,
-    /// Expected packets of previous streams.
+    /// Expected packets of the previous sources.
     expected_before: u64,
     received_before: u64,
 }
@@ -138,7 +141,8 @@ impl TimestampExtender {
 }
 
 impl MediaSession {
-    /// Starts after a random part of a packet's time, so that calls do not all send at once. `draw` differs between calls.
+    /// A session that starts after a random part of the packet interval, so that calls do not send at the same times.
+    /// `draw` is a random number, which differs between calls.
     pub fn new(codec: MediaCodec, payloads: Vec<Bytes>, draw: u64, epoch_ns: u64, now: Instant) -> Self {
         let packet = Duration::from_millis(PACKET_MS);
         let offset = Duration::from_nanos(draw % packet.as_nanos());
@@ -180,7 +184,7 @@ impl MediaSession {
         self.next.into_iter().chain(self.next_report).min()
     }
 
-    /// The due RTP packet.
+    /// The next due RTP packet, with the time at which it was due.
     pub fn poll_packet(&mut self, now: Instant) -> Option<(Instant, Vec<u8>)> {
         let due = self.next.filter(|due| *due <= now)?;
         let payload = &self.payloads[(self.sent as usize) % self.payloads.len()];
@@ -200,14 +204,14 @@ impl MediaSession {
         Some((due, bytes))
     }
 
-    /// The due RTCP packet.
+    /// The RTCP packet if it is due.
     pub fn poll_report(&mut self, now: Instant) -> Option<Vec<u8>> {
         self.next_report.filter(|due| *due <= now)?;
         self.next_report = Some(now + REPORTS_EVERY);
         Some(self.report(now, false))
     }
 
-    /// Stops sending; returns the last RTCP packet.
+    /// Stops sending. Returns the last RTCP packet.
     pub fn end(&mut self, now: Instant) -> Vec<u8> {
         (self.next, self.next_report) = (None, None);
         self.report(now, true)
@@ -244,7 +248,7 @@ impl MediaSession {
         write_rtcp(&packets)
     }
 
-    /// The report block for the other side's stream.
+    /// The report block about the other side's stream.
     fn block(&mut self, now: Instant) -> Option<ReceptionBlock> {
         let (source, first) = (self.peer?, *self.received.first_key_value()?.0);
         let stream = &self.stream;
@@ -261,7 +265,7 @@ impl MediaSession {
             source,
             fraction_lost: fraction as u8,
             lost: (expected as i64 - received as i64).clamp(-0x80_0000, 0x7F_FFFF) as i32,
-            // The extender starts in the second cycle.
+            // Extended numbers start in cycle 1, not 0.
             highest: (self.highest.cast_signed() - stream.number_offset - 0x1_0000) as u32,
             jitter: self.jitter as u32,
             last_report,
@@ -269,10 +273,11 @@ impl MediaSession {
         })
     }
 
-    /// An RTP packet has arrived. Other packets, and those of another stream, are ignored.
+    /// Handles a received RTP packet. Bytes that are not RTP, packets of another payload type and packets of an
+    /// unconfirmed source are ignored.
     pub fn receive_packet(&mut self, at: Instant, bytes: &[u8]) {
         let Ok(packet) = Packet::parse(bytes) else { return };
-        // A packet with this end's SSRC has come back in a loop (RFC 3550 section 8.2).
+        // A packet with this end's SSRC was sent by this end and looped back (RFC 3550 section 8.2).
         if packet.payload_type != self.codec.payload_type() || packet.source == self.source {
             return;
         }
@@ -320,7 +325,8 @@ impl MediaSession {
         }
     }
 
-    /// The other side's source changes here (RFC 3550 section 8). Its first packet gets the number after the last one.
+    /// Changes the source of the other side (RFC 3550 section 8). The first packet of the new source has the number
+    /// after the highest one so far.
     fn change_stream(&mut self, source: u32, at: Instant, first: &[u8]) {
         let Ok(packet) = Packet::parse(first) else { return };
         self.peer = Some(source);
@@ -344,7 +350,7 @@ impl MediaSession {
         self.receive_packet(at, first);
     }
 
-    /// An RTCP packet has arrived. Other packets are ignored.
+    /// Handles a received RTCP packet. Bytes that are not RTCP are ignored.
     pub fn receive_report(&mut self, at: Instant, bytes: &[u8]) {
         let Ok(packets) = read_rtcp(bytes) else { return };
         let has_ended = packets.iter().any(|packet| matches!(packet, RtcpPacket::Goodbye(_)));
@@ -370,7 +376,7 @@ impl MediaSession {
                 if block.last_report != 0 {
                     let middle = (self.ntp(at) >> 16) as u32;
                     let took = middle.wrapping_sub(block.last_report).wrapping_sub(block.delay);
-                    // If a clock was set meanwhile, the difference would be hours.
+                    // A difference of hours shows that a clock was set meanwhile.
                     if took < 60 << 16 {
                         self.round_trip_s = Some(f64::from(took) / 65_536.0);
                     }
@@ -379,7 +385,7 @@ impl MediaSession {
         }
     }
 
-    /// The results.
+    /// The results so far.
     pub fn result(&self) -> MediaResult {
         let received = self.received.len() as u64;
         let range = self.received.first_key_value().map_or(0, |(first, _)| self.highest - first + 1);
@@ -401,7 +407,8 @@ impl MediaSession {
         }
     }
 
-    /// The quality by the E-model, with half of the round-trip time as the delay of the fastest packet.
+    /// The quality according to the E-model. The one-way delay of the fastest packet is taken as half of the round-trip
+    /// time.
     fn quality(&self, expected: u64) -> Option<CallQuality> {
         let codec = self.codec.voice_codec()?;
         let (first, first_packet) = self.received.first_key_value()?;
@@ -434,7 +441,8 @@ mod tests {
         MediaSession::new(MediaCodec::Pcmu, payloads, draw, 1_700_000_000_000_000_000, Instant::ZERO)
     }
 
-    /// Two ends over a line with this delay that loses packets by `is_lost`, for some seconds.
+    /// The results of two ends that exchange media for some seconds over a link with this delay. The link loses the
+    /// packets for which `is_lost` returns true.
     fn exchange(seconds: u64, delay: Duration, is_lost: impl Fn(bool, u64) -> bool) -> [MediaResult; 2] {
         let mut ends = [session(0x1111_2222_FFF0_0000), session(0x3333_4444_0001_8000)];
         let mut wire: Vec<(Instant, usize, bool, Vec<u8>)> = Vec::new();
@@ -480,7 +488,8 @@ mod tests {
 
     #[test]
     fn both_ends_count_and_judge_what_was_lost() {
-        // Every 50th packet of the first end is lost, including the first; sequence numbers wrap around meanwhile.
+        // Every 50th packet of the first end is lost, including its first packet. Sequence numbers wrap around
+        // meanwhile.
         let [first, second] =
             exchange(20, Duration::from_millis(30), |is_first, number| is_first && number % 50 == 0);
         assert_eq!((first.sent, second.sent), (1000, 1000));
@@ -491,7 +500,7 @@ mod tests {
         assert_eq!((first.lost(), first.copies, first.reordered), (0, 0, 0));
         let round_trip = first.round_trip_s.unwrap();
         assert!((round_trip - 0.06).abs() < 1e-3, "{round_trip}");
-        // The receiver's own count does not include the first packet.
+        // The receiver's count does not include the first packet, which was lost.
         let (lost, known) = first.lost_there.unwrap();
         assert!((lost - 19).abs() <= 1 && known >= 995, "{lost} of {known}");
         assert!(second.jitter_s < 1e-4, "{}", second.jitter_s);
@@ -519,8 +528,7 @@ mod tests {
         assert_eq!((result.received, result.copies, result.expected), (1, 1, 1));
     }
 
-    /// As if an announcement before the answer ends and the called user answers: another source, sequence number and time
-    /// stamp.
+    /// The source, sequence number and time stamp change, as when the called user answers after an announcement.
     #[test]
     fn a_stream_whose_source_changes_goes_on() {
         let mut end = session(1);
@@ -562,7 +570,7 @@ mod tests {
         assert_eq!(end.result().received, 0);
     }
 
-    /// Numbers that jump over the whole range do not make the remembered range as large.
+    /// Sequence numbers that jump over the whole range do not enlarge the range of stored packets beyond its limit.
     #[test]
     fn numbers_that_leap_take_no_memory() {
         let mut end = session(1);

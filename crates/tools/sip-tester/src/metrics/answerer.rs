@@ -1,7 +1,7 @@
 //! The HTTP/1.1 server for scrapers: one request per connection, with limits for each client.
 //!
-//! A connection has a thread and one of the slots of [`ThreadSlots`]. It counts as a stranger until it has sent a complete
-//! request.
+//! Each connection has a thread and one of the slots of [`ThreadSlots`]. Until the client has sent a complete request,
+//! another client may take the slot.
 
 use std::io::{ErrorKind, Read as _, Write as _};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
@@ -20,10 +20,11 @@ const LOOK: Duration = Duration::from_millis(50);
 /// Time limit of each phase of a connection: the request, the response, and the close.
 const PATIENCE: Duration = Duration::from_secs(1);
 
-/// Connections at once. Scrapers are few, and a connection lasts for three times [`PATIENCE`] at most.
+/// The largest number of connections at the same time. Scrapers are few, and a connection lasts for at most three times
+/// [`PATIENCE`].
 const CONNECTIONS: usize = 32;
 
-/// After how long a refused client may ask again, s.
+/// The value of Retry-After for a refused client, s.
 const RETRY_AFTER: u32 = 1;
 
 /// The HTTP server. It stops when dropped.
@@ -41,7 +42,7 @@ struct ServedPage {
 }
 
 impl Answerer {
-    /// Starts to listen.
+    /// Starts to listen at this address.
     pub fn open(at: SocketAddr) -> std::io::Result<Self> {
         Self::open_within(at, SlotLimits::shared(CONNECTIONS))
     }
@@ -105,11 +106,12 @@ fn begin<'scope>(
     match slots.enter(&stream, peer.ip()) {
         Ok(slot) => {
             let thread = std::thread::Builder::new().name("metrics".to_owned());
-            // If the client is gone, it gets no answer. If no thread starts, the connection is closed.
+            // Errors need no action: the client has closed the connection, or no thread starts and the connection is
+            // closed.
             let _ = thread.spawn_scoped(scope, move || drop(answer(&stream, &slot, shared)));
         }
         Err(ThreadSlotError::Busy(why)) => dismiss(&stream, &HttpResponse::busy(RETRY_AFTER, why)),
-        // The system has no descriptor for it.
+        // The system has no descriptor for the thread's connection, which is closed.
         Err(ThreadSlotError::Io(_)) => {}
     }
 }
@@ -132,7 +134,8 @@ fn answer(stream: &TcpStream, slot: &ThreadSlot, shared: &ServedPage) -> std::io
     };
     patient().write_all(&response)?;
     stream.shutdown(Shutdown::Write)?;
-    // If the client still sends, unread octets would make the kernel reset the connection before the answer is delivered.
+    // If the client still sends, unread octets would make the kernel reset the connection before the response is
+    // delivered.
     let (mut rest, mut patient) = ([0; 1024], patient());
     while matches!(patient.read(&mut rest), Ok(1..)) {}
     Ok(())
@@ -154,7 +157,7 @@ fn response(request: &HttpRequest, page: impl FnOnce() -> Arc<str>) -> Vec<u8> {
     bytes
 }
 
-/// A response whose body is its status.
+/// A response whose body is its status line.
 fn refusal(response: HttpResponse) -> Vec<u8> {
     let status = format!("{} {}\n", response.status, response.reason);
     response.closing(&status)

@@ -10,7 +10,7 @@ const ENDS: [f64; 20] = [
     20.0, 50.0, 100.0,
 ];
 
-/// A page with all measurements until the end of a second.
+/// The page with all measurements until the end of this second.
 pub fn page(title: &str, row: &SecondRow, so_far: SoFar<'_>, order: &LoadOrder) -> MetricsPage {
     let mut page = MetricsPage::default();
     let labels = vec![("load", title), ("version", env!("CARGO_PKG_VERSION"))];
@@ -42,7 +42,8 @@ fn outcomes(page: &mut MetricsPage, so_far: SoFar<'_>) {
         let values = rows.iter().map(|row| (vec![("what", row.what)], count(row) as f64));
         page.family((name, help, MetricKind::Counter), values);
     }
-    // Rows without failures have the value zero, so that the first failure already gives a rate.
+    // Kinds of attempts without failures have a sample with the value zero, so that the first failure already gives a
+    // rate.
     let (unlocated, failures): (Vec<_>, Vec<_>) =
         so_far.failures().into_iter().partition(|row| row.kind == FailureKind::Dns);
     let none = rows.iter().filter(|row| !failures.iter().any(|failure| failure.what == row.what));
@@ -98,7 +99,7 @@ fn thresholds(page: &mut MetricsPage, so_far: SoFar<'_>, order: &LoadOrder) {
     page.family(("netrig_sip_threshold_kept", "1 while a threshold is met", MetricKind::Gauge), kept);
 }
 
-/// Faults of the tester are never attributed to the server.
+/// Adds the metrics of the tester itself. Its faults are separate from the failures of the server.
 fn tester(page: &mut MetricsPage, row: &SecondRow, so_far: SoFar<'_>) {
     let tester = so_far.tester();
     let is_valid = f64::from(u8::from(row.faults.is_empty()));
@@ -140,7 +141,7 @@ fn tester(page: &mut MetricsPage, row: &SecondRow, so_far: SoFar<'_>) {
     histograms(page, own, [(Vec::new(), &tester.own_time)]);
 }
 
-/// Adds histograms of spans, in seconds; nothing of those without a span.
+/// Adds histograms of durations in seconds. Histograms without a sample are left out.
 fn histograms<'a>(
     page: &mut MetricsPage,
     (name, help): (&str, &str),

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use netrig_core::prometheus::{MetricKind, MetricsPage};
 use netrig_sip_net::server::{Reasons, Tally};
 
-/// A page with all counts of a server.
+/// The page with all counters of a server.
 pub fn page(server: &str, tally: &Tally) -> MetricsPage {
     let mut page = MetricsPage::default();
     let labels = vec![("server", server), ("version", env!("CARGO_PKG_VERSION"))];

@@ -13,7 +13,7 @@ use netrig_sip_net::server_name;
 use super::error::RequestError;
 use super::tester::TesterSettings;
 
-/// The carrier of a load to a server with this address, which the user called `host`.
+/// The transport of a load to a server with this address. `host` is the host as the user wrote it.
 pub(super) fn carrier(
     settings: &TesterSettings,
     connections: Option<Connections>,
@@ -60,7 +60,7 @@ fn load_tls(settings: &TesterSettings, host: &str, address: IpAddr) -> Result<Lo
     })
 }
 
-/// The name that the certificate of a server must have: the name by which the user called it, or its address.
+/// The name that the certificate of a server must have: the host as the user wrote it, or the address.
 fn certified_name(host: &str, address: IpAddr) -> Host {
     if HostAddress::with_port(host, Some(0)).is_ok() {
         return Host::Address(address);

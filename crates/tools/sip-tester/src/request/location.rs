@@ -15,14 +15,15 @@ use super::error::RequestError;
 use super::server_text::may_test;
 use super::tester::TesterSettings;
 
-/// A server that was looked up.
+/// A server that was looked up by the rules of SIP.
 pub(super) struct LocatedServer {
     pub location: Location,
     pub found: Found,
     pub may_test: bool,
 }
 
-/// Looks up the target. `None` without a source of names. Weights are drawn from the seed of the settings.
+/// Looks up the target. `None` if the settings have no source of names. The random choice between weighted records uses
+/// the seed of the settings.
 pub(super) fn look_up(settings: &TesterSettings) -> Result<Option<LocatedServer>, RequestError> {
     let Some(source) = name_source(settings)? else { return Ok(None) };
     let uri = uri(&settings.target)?;
@@ -40,7 +41,7 @@ pub(super) fn look_up(settings: &TesterSettings) -> Result<Option<LocatedServer>
     Ok(Some(LocatedServer { location, found, may_test }))
 }
 
-/// The source of names, if there is one.
+/// The source of names: a zone file or a DNS server. `None` if the settings have none.
 fn name_source(settings: &TesterSettings) -> Result<Option<NameSource>, RequestError> {
     if let Some(file) = &settings.zone {
         let zone = Zone::parse(&read_text(file)?)
@@ -51,7 +52,7 @@ fn name_source(settings: &TesterSettings) -> Result<Option<NameSource>, RequestE
     Ok(settings.resolver.map(|resolver| NameSource::Server(asking(resolver.0))))
 }
 
-/// The text of a file that the user names.
+/// The text of a file that the user gave.
 pub(super) fn read_text(file: &Path) -> Result<String, RequestError> {
     user_file::read_text(file, user_file::LONGEST_DATA)
         .map_err(|error| RequestError::Unreadable { file: file.to_owned(), error })

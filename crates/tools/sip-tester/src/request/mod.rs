@@ -1,4 +1,4 @@
-//! A load as a user asks for it: the settings of a load and of the tester become an order.
+//! Builds the order of a load from the user's settings of the load and of the tester.
 //!
 //! [`LoadRequest::order`] makes the order of a load, and of a step of a capacity search.
 

@@ -1,4 +1,4 @@
-//! From the settings of a load and of the tester to an order.
+//! Builds the order of a load from the settings of the load and of the tester.
 
 use std::net::SocketAddr;
 use std::path::Path;
@@ -20,10 +20,10 @@ use super::location::{LocatedServer, look_up, read_text};
 use super::server_text::{check_consent, server_address, split_server};
 use super::tester::TesterSettings;
 
-/// The rate of a load whose settings say no pace.
+/// The rate of a load whose settings have no pace, per second.
 const RATE: ArrivalRate = ArrivalRate(10.0);
 
-/// The time of a load whose settings say none, and whose arrivals have no end.
+/// The duration of a load whose settings have none, and whose arrivals have no end.
 const LASTS: Duration = Duration::from_secs(10);
 
 settings! {
@@ -48,7 +48,7 @@ const ARRIVALS: &str = "Arrivals";
 pub struct LoadRequest {
     /// The settings of a load in an experiment file.
     pub load: LoadSettings,
-    /// The settings that the file does not have.
+    /// The settings that experiment files do not have.
     pub tester: TesterSettings,
 }
 
@@ -58,7 +58,7 @@ impl LoadRequest {
         ["scenario", "mix"].map(|key| self.load.words(key).concat()).concat()
     }
 
-    /// When attempts start: 10 a second if the settings say nothing.
+    /// When attempts start. If the settings have no pace, 10 attempts start per second.
     ///
     /// # Errors
     /// If the settings contradict each other, or the file of a trace cannot be read.
@@ -92,17 +92,17 @@ impl LoadRequest {
         Ok(order)
     }
 
-    /// The order of a step of a capacity search: attempts at this rate (1/s) start for this time (s), `most` at most. If
-    /// users register, there are as many as the rate needs.
+    /// The order of a step of a capacity search. Attempts start at this rate (1/s) for this time (s); at most `most`
+    /// attempts start. If users register, the number of users is limited to the number that the rate needs.
     ///
     /// # Errors
-    /// Those of [`LoadRequest::order`].
+    /// The errors of [`LoadRequest::order`].
     pub fn step(&self, rate: f64, lasts_s: f64, most: Option<u64>) -> Result<LoadOrder, RequestError> {
         let load = LoadSettings { rate: Some(ArrivalRate(rate)), count: most, ..self.load.clone() };
         self.order_of(&load, (Duration::from_secs_f64(lasts_s), Duration::ZERO), true)
     }
 
-    /// The settings of the load with a scenario and a pace.
+    /// The settings of the load, with a pace: a trace file is read, and without any pace the default rate is used.
     fn paced(&self) -> Result<LoadSettings, RequestError> {
         let mut load = self.load.clone();
         if let Some(file) = load.trace.take() {
@@ -130,7 +130,7 @@ impl LoadRequest {
         plan.warm_up = warm_up;
         plan.seed = tester.seed;
         plan.longest_ringing = tester.longest_ringing;
-        // Users have the domain that is looked up.
+        // If a name was looked up, it is the default domain of the users.
         plan.domain = plan.domain.or_else(|| location.as_ref().map(|_| host.clone()));
         plan.thresholds = Thresholds {
             statistic: tester.statistic,
@@ -160,7 +160,8 @@ impl LoadRequest {
         })
     }
 
-    /// Where the load goes: to the target, or to the servers that it was found to be.
+    /// The servers of the load: the target and its fail-over servers, or the servers to which the name of the target
+    /// resolves.
     fn aim(&self, load: &LoadSettings) -> Result<Aim, RequestError> {
         let tester = &self.tester;
         if let Some(LocatedServer { location, found, may_test }) = look_up(tester)?
@@ -200,7 +201,7 @@ impl LoadRequest {
         })
     }
 
-    /// Gives a plan its users: their number, names and passwords.
+    /// Sets the number, names and passwords of the users of a plan.
     fn populate(&self, plan: &mut Plan, load: &LoadSettings, is_step: bool) -> Result<(), RequestError> {
         let tester = &self.tester;
         let password = match &tester.password_env {
@@ -226,7 +227,7 @@ impl LoadRequest {
     }
 }
 
-/// Where a load goes.
+/// The transport and the servers of a load.
 struct Aim {
     transport: Transport,
     /// The host as the user wrote it, or the name that was looked up.
@@ -242,13 +243,13 @@ fn refused(field: &'static str, why: impl Into<String>) -> RequestError {
     SettingError { field, why: why.into() }.into()
 }
 
-/// These settings, with plain calls if they say no scenario.
+/// These settings. If they have no scenario or mix, the scenario is plain calls.
 pub fn with_scenario(load: LoadSettings) -> LoadSettings {
     let usual = load.mix.is_empty().then_some(ScenarioName::Call);
     LoadSettings { scenario: load.scenario.or(usual), ..load }
 }
 
-/// The own messages of a file.
+/// The changed messages in a file.
 fn own_messages(file: &Path) -> Result<Vec<OwnMessage>, RequestError> {
     #[derive(Deserialize)]
     #[serde(deny_unknown_fields)]
@@ -266,7 +267,7 @@ fn own_messages(file: &Path) -> Result<Vec<OwnMessage>, RequestError> {
     Ok(messages)
 }
 
-/// Names by a first name that ends with zeros: `user000000`.
+/// The names of all users, counted from a first name that ends with zeros, such as `user000000`.
 fn pattern(name: &str) -> Result<Directory, RequestError> {
     let prefix = name.trim_end_matches('0');
     let digits = name.len() - prefix.len();
@@ -277,8 +278,8 @@ fn pattern(name: &str) -> Result<Directory, RequestError> {
     Ok(Directory::pattern(prefix, digits as u8))
 }
 
-/// The names and passwords of the users of a file, and their number without peers. Users without a password have the
-/// common one.
+/// The names and passwords of the users in a file, and the number of users without peers. Users without a password have
+/// the common one.
 fn listed(file: &Path, common: &str, has_peers: bool) -> Result<(Directory, Directory, u32), RequestError> {
     let all = listed_users(file)?;
     let users = if has_peers { all.len() / 2 } else { all.len() };

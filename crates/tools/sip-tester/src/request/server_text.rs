@@ -12,7 +12,7 @@ use super::carrier::carrier;
 use super::error::RequestError;
 use super::tester::TesterSettings;
 
-/// A server that the user may test, and how it is reached.
+/// A server that the user may test, with its transport and address.
 pub struct TestedServer {
     /// The transport.
     pub transport: Transport,
@@ -20,17 +20,17 @@ pub struct TestedServer {
     pub host: String,
     /// The address.
     pub address: SocketAddr,
-    /// Whether the user has said that this host may be tested.
+    /// Whether `i_may_test` names this host.
     pub may_test: bool,
     /// The settings of TLS, if the server is reached over it.
     pub tls: Option<LineTls>,
 }
 
 impl TestedServer {
-    /// The target of the settings, which is not looked up by the rules of SIP.
+    /// The target of the settings. The rules of SIP for looking up a server (RFC 3263) are not used.
     ///
     /// # Errors
-    /// If the target has no address or may not be tested, or if a setting has no meaning over its transport.
+    /// If the target has no address or may not be tested, or if a setting does not apply to its transport.
     pub fn of(settings: &TesterSettings, connections: Option<Connections>) -> Result<Self, RequestError> {
         let (transport, host) = split_server(&settings.target)?;
         let address = server_address(host, transport)?;
@@ -43,7 +43,7 @@ impl TestedServer {
     }
 }
 
-/// The transport of `udp:HOST:PORT`, and the rest.
+/// The transport of `udp:HOST:PORT`, and `HOST:PORT`.
 pub(super) fn split_server(text: &str) -> Result<(Transport, &str), RequestError> {
     match text.split_once(':') {
         Some(("udp", host)) => Ok((Transport::Udp, host)),
@@ -60,7 +60,7 @@ pub(super) fn server_address(host: &str, transport: Transport) -> Result<SocketA
     Ok(resolve_target(host, None, transport.default_port())?)
 }
 
-/// Whether the user has said that this host may be tested. It is an error if the user has named another host.
+/// Whether the user's consent `named` (`i_may_test`) is for this host. A consent for another host is an error.
 pub(super) fn may_test(named: Option<&str>, host: &str) -> Result<bool, RequestError> {
     match named {
         None => Ok(false),
@@ -71,7 +71,7 @@ pub(super) fn may_test(named: Option<&str>, host: &str) -> Result<bool, RequestE
     }
 }
 
-/// Whether the user has said that this server may be tested. A public address needs it.
+/// Whether the user's consent is for this server. For a public address, a missing consent is an error.
 pub(super) fn check_consent(
     server: SocketAddr,
     host: &str,

@@ -84,7 +84,7 @@ const TESTER: &str = "Tester";
 /// The group of the sources of names.
 const NAME_SOURCE: &str = "name_source";
 
-/// The settings of a server that gets no load.
+/// The settings for commands that use a server without a load.
 pub type ReachSettings = PartOf<TesterSettings, ReachPart>;
 
 /// The part of the settings of the tester that apply without a load.

@@ -6,16 +6,16 @@ use serde::{Deserialize, Serialize};
 use super::template::ScriptTemplate;
 use super::variables::VariableId;
 
-/// An action. `V` is a variable, and `T` a text with keywords: in a script an index and a template, in a file the name and the
-/// text as written, and when the action is carried out the text with the values of its keywords.
+/// An action. `V` is the type of a variable: its index in a script, its name in a file. `T` is the type of a text with
+/// keywords: a template in a script, and a string in a file.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", rename_all_fields = "kebab-case", deny_unknown_fields)]
 pub enum ScriptAction<V = VariableId, T = ScriptTemplate> {
-    /// Search a regular expression, and keep its groups.
+    /// Search for a regular expression, and store the texts that its groups match.
     Extract {
-        /// POSIX extended.
+        /// The regular expression, POSIX extended.
         pattern: String,
-        /// Where to search.
+        /// The text to search.
         from: SearchPlace<V>,
         /// The variables for the match and its groups.
         #[serde(default = "Vec::new", skip_serializing_if = "Vec::is_empty")]
@@ -26,7 +26,7 @@ pub enum ScriptAction<V = VariableId, T = ScriptTemplate> {
     },
     /// Write a line to the log.
     Log(T),
-    /// A warning.
+    /// Write a warning to the log.
     Warn(T),
     /// End the run with an error.
     Fail(T),
@@ -47,20 +47,20 @@ pub enum ScriptAction<V = VariableId, T = ScriptTemplate> {
         /// The text.
         value: T,
     },
-    /// Seconds and microseconds since 1970.
+    /// Set two variables to the current time: seconds since 1970, and microseconds within the second.
     TimeOfDay {
         /// The variable of the seconds.
         seconds: V,
         /// The variable of the microseconds.
         microseconds: V,
     },
-    /// Number of the step.
+    /// Set a variable to the number of the step.
     StepNumber(V),
-    /// Continue the call at this step.
+    /// Continue the call at the step with this number.
     Jump(ScriptNumber<V>),
-    /// End the pause to which the call returns at this time of the run, ms.
+    /// Set the end of the pause to which the call returns: ms since the start of the run.
     RestorePause(ScriptNumber<V>),
-    /// A number from a distribution.
+    /// Set a variable to a random number from a distribution.
     Sample {
         /// The result.
         variable: V,
@@ -88,7 +88,7 @@ pub enum ScriptAction<V = VariableId, T = ScriptTemplate> {
         #[serde(default, skip_serializing_if = "is_default")]
         check: ScriptCheck,
     },
-    /// Compare two texts: negative, positive or 0.
+    /// Compare two texts. The result is negative, 0 or positive.
     CompareTexts {
         /// The result.
         into: Option<V>,
@@ -100,22 +100,23 @@ pub enum ScriptAction<V = VariableId, T = ScriptTemplate> {
         #[serde(default, skip_serializing_if = "is_default")]
         check: ScriptCheck,
     },
-    /// Remove white space at both ends.
+    /// Remove white space at both ends of a variable's text.
     Trim(V),
-    /// Decode percent encoding.
+    /// Decode the percent encoding of a variable's text.
     DecodeUrl(V),
-    /// Encode with percent encoding.
+    /// Encode a variable's text with percent encoding.
     EncodeUrl(V),
-    /// Check the credentials of a request.
+    /// Check the credentials of the last request.
     VerifyCredentials {
         /// The result.
         into: V,
-        /// User.
+        /// User name.
         username: T,
         /// Password.
         password: T,
     },
-    /// Find the line of an injection file by the value of its indexed field; −1 if there is none.
+    /// Find a line of an injection file by the value of its indexed field. The result is the number of the line, or −1
+    /// if no line has the value.
     Lookup {
         /// The result.
         into: V,
@@ -149,9 +150,9 @@ pub enum ScriptAction<V = VariableId, T = ScriptTemplate> {
         /// Transport.
         protocol: T,
     },
-    /// Close the connection of the call. A file has the key with the value `true`, as with the other actions without parameters.
+    /// Close the connection of the call. In a file, actions without parameters have the value `true`.
     CloseConnection(bool),
-    /// Start a program without waiting for it.
+    /// Start a program, and do not wait for its end.
     Command(T),
     /// End the call.
     StopCall(bool),
@@ -168,9 +169,9 @@ pub enum ScriptAction<V = VariableId, T = ScriptTemplate> {
     },
     /// Play a file as a stream, with SIPp's parameters after its name.
     PlayStream(String),
-    /// Play digits.
+    /// Play digits as telephone events (RFC 4733).
     PlayDigits(String),
-    /// Pause, resume or echo a stream, in SIPp's words.
+    /// Pause or resume the streams of the call, by SIPp's name of the action.
     ControlStream(String),
     /// Turn the echo of media on or off.
     Echo(ScriptNumber<V>),
@@ -207,7 +208,7 @@ impl<V> ScriptCalculation<V> {
 }
 
 impl<V, T> ScriptAction<V, T> {
-    /// The same action with other variables and texts.
+    /// The same action with all variables and texts converted.
     pub(super) fn convert<C: ActionConverter<V, T>>(
         &self,
         converter: &mut C,
@@ -302,7 +303,7 @@ impl<V, T> ScriptAction<V, T> {
         })
     }
 
-    /// The media that it plays or controls.
+    /// The media that the action plays or controls; `None` for other actions.
     pub(super) fn media(&self) -> Option<ScriptMedia> {
         match self {
             Self::PlayCapture { media, file } => Some(ScriptMedia::Capture(*media, file.clone())),
@@ -314,7 +315,7 @@ impl<V, T> ScriptAction<V, T> {
     }
 }
 
-/// A distribution.
+/// A distribution of random numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 #[expect(missing_docs, reason = "the parameters have the names of statistics")]
@@ -325,7 +326,7 @@ pub enum ScriptDistribution {
     Uniform { least: f64, most: f64 },
     /// Normal.
     Normal { mean: f64, deviation: f64 },
-    /// Mean and standard deviation are those of the logarithm.
+    /// Log-normal. `mean` and `deviation` are those of the logarithm.
     LogNormal { mean: f64, deviation: f64 },
     /// Exponential.
     Exponential { mean: f64 },
@@ -337,7 +338,8 @@ pub enum ScriptDistribution {
     GeneralizedPareto { shape: f64, scale: f64, location: f64 },
     /// Gamma.
     Gamma { shape: f64, scale: f64 },
-    /// Failures before this number of successes, each with this probability.
+    /// Negative binomial: the number of failures before this number of successes. Each trial succeeds with this
+    /// probability.
     NegativeBinomial { successes: f64, probability: f64 },
 }
 
@@ -367,20 +369,20 @@ pub enum ScriptText<V = VariableId> {
     },
 }
 
-/// The result that fails a call.
+/// Which result of an action fails the call.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum ScriptCheck {
-    /// No check.
+    /// No result fails the call.
     #[default]
     Nothing,
-    /// A false result.
+    /// A false result fails the call.
     Holds,
-    /// A true result.
+    /// A true result fails the call.
     HoldsNot,
 }
 
-/// Where a regular expression is searched.
+/// The text in which a regular expression is searched.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(
     rename_all = "kebab-case",
@@ -404,13 +406,13 @@ pub enum SearchPlace<V = VariableId> {
 pub struct SearchedHeader {
     /// Its name as written, with its colon, if it has one.
     pub header: String,
-    /// From 1.
+    /// Number of the occurrence, from 1.
     #[serde(default = "first", skip_serializing_if = "is_first")]
     pub occurrence: usize,
     /// Whether the case of the name is ignored.
     #[serde(default, skip_serializing_if = "is_default")]
     pub any_case: bool,
-    /// Whether it must be at the start of a line.
+    /// Whether the name must be at the start of a line.
     #[serde(default, skip_serializing_if = "is_default")]
     pub at_line_start: bool,
 }
@@ -424,7 +426,7 @@ const fn is_first(value: &usize) -> bool {
     *value == 1
 }
 
-/// Whether a value is left out of a file.
+/// Whether a value is the default, which files do not contain.
 pub(super) fn is_default<T: Default + PartialEq>(value: &T) -> bool {
     *value == T::default()
 }
@@ -452,7 +454,7 @@ pub enum ScriptComparison {
     LessOrEqual,
 }
 
-/// A variable, and the number with which it is calculated.
+/// The operands of a calculation: a variable and a number. The variable receives the result.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ScriptCalculation<V = VariableId> {
@@ -474,7 +476,7 @@ choices! {
     }
 }
 
-/// The media of an action.
+/// The media that an action plays, or the control of a stream.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ScriptMedia {
     /// Packets of a capture.
@@ -483,6 +485,6 @@ pub enum ScriptMedia {
     Stream(String),
     /// Digits.
     Digits(String),
-    /// Pause, resume or echo, in SIPp's words.
+    /// Pause or resume the streams of the call, by SIPp's name of the action.
     Control(String),
 }

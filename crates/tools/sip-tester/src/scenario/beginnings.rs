@@ -18,10 +18,10 @@ pub(super) struct Beginnings {
 
 #[derive(Debug)]
 enum BeginningKind {
-    /// None: the other side starts calls.
+    /// The tester starts no calls, because the other side does.
     Never,
     Open(Peekable<Schedule>),
-    /// Each user again, some time after the previous call.
+    /// Each user starts the next call a random time after the end of the previous one.
     Closed {
         rested: BinaryHeap<Reverse<(Instant, usize)>>,
         pause: SpanDistribution,
@@ -30,14 +30,15 @@ enum BeginningKind {
 }
 
 impl Beginnings {
-    /// `pace`: `None` if the other side starts calls. `count`: the most calls. `lasts`: no call starts after it.
+    /// `pace`: `None` if the other side starts calls. `count`: the largest number of calls. `lasts`: no call starts
+    /// after this time.
     pub fn new(pace: Option<&Pace>, users: usize, count: Option<u64>, lasts: Duration, seed: u64) -> Self {
         let kind = match pace {
             None => BeginningKind::Never,
             Some(Pace::Open(arrivals)) => BeginningKind::Open(arrivals.schedule(seed).peekable()),
             Some(Pace::Closed(pause)) => {
                 let mut draws = Seeds::new(seed).stream("scenario/users");
-                // The first calls of all users are not one burst.
+                // A random first pause prevents a burst of the first calls of all users.
                 let rested = (0..users).map(|user| Reverse((Instant::ZERO + pause.draw(&mut draws), user)));
                 let rested = rested.collect();
                 BeginningKind::Closed { rested, pause: pause.clone(), draws }
@@ -46,7 +47,7 @@ impl Beginnings {
         Self { kind, left: count.unwrap_or(u64::MAX), until: Instant::ZERO + lasts }
     }
 
-    /// When the next call starts; `None` if none does for now.
+    /// When the next call starts; `None` if no call is scheduled at present.
     pub fn next_due(&mut self) -> Option<Instant> {
         if self.left == 0 {
             return None;
@@ -59,7 +60,7 @@ impl Beginnings {
         due.filter(|due| *due < self.until)
     }
 
-    /// The due call: its scheduled time and its user.
+    /// Removes the next call if it is due. Returns its scheduled time and its user.
     pub fn take(&mut self, now: Instant) -> Option<(Instant, Option<usize>)> {
         self.next_due().filter(|due| *due <= now)?;
         self.left -= 1;
@@ -72,19 +73,19 @@ impl Beginnings {
         }
     }
 
-    /// The call of this user has ended.
+    /// Schedules the next call of a user whose call has ended.
     pub fn rest(&mut self, now: Instant, user: usize) {
         if let BeginningKind::Closed { rested, pause, draws } = &mut self.kind {
             rested.push(Reverse((now + pause.draw(draws), user)));
         }
     }
 
-    /// No more calls start.
+    /// Prevents all further starts.
     pub const fn end(&mut self) {
         self.left = 0;
     }
 
-    /// Whether no more calls start. In a closed loop, each of the `open` calls may let another one start.
+    /// Whether no more calls start. In a closed loop, the end of each of the `open` calls may start another call.
     pub fn is_over(&mut self, now: Instant, open: usize) -> bool {
         match &self.kind {
             BeginningKind::Never => false,

@@ -24,18 +24,18 @@ use super::run::ScriptRun;
 use super::script::{LONGEST_TIME, MediaEnds, ScriptPause, ScriptStep, StepKind};
 use super::values::ScriptValues;
 
-/// The most steps of a call without a wait; more are a loop.
+/// The largest number of steps of a call without a wait. A call with more is in a loop, and fails.
 const MOST_STEPS_AT_ONCE: usize = 1000;
 
 /// How long a call answers retransmissions after its end.
 pub const LINGERS: Duration = Duration::from_secs(32);
 
-/// What a call requests from its driver.
+/// A request of a call to its driver.
 #[derive(Clone, Debug, PartialEq)]
 pub enum ScriptOutput {
     /// Send a message.
     Send(Bytes),
-    /// Send messages to another host, port and transport from now on, in words.
+    /// From now on, send the messages of the call to another destination.
     Destination {
         /// Address or name.
         host: String,
@@ -52,9 +52,9 @@ pub enum ScriptOutput {
     Warn(String),
     /// A program to start.
     Command(String),
-    /// Play media.
+    /// Play media between these addresses.
     Media(ScriptMedia, Box<MediaEnds>),
-    /// Send received media back, or stop it.
+    /// Start or stop sending received media back.
     Echo(bool),
     /// The session is established, and both sides have described their media addresses.
     SessionBegins(Box<MediaEnds>),
@@ -83,9 +83,9 @@ pub enum ScriptOutput {
 /// The outcome of a call.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ScriptOutcome {
-    /// It completed its last step.
+    /// The call completed its last step.
     Succeeded,
-    /// It failed.
+    /// The call failed.
     Failed {
         /// The current step, from 0.
         step: usize,
@@ -97,28 +97,28 @@ pub enum ScriptOutcome {
 /// Why a call failed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ScriptFailure {
-    /// An unexpected message: its first line.
+    /// An unexpected message arrived, with this first line.
     #[error("{}", unexpected(.0))]
     Unexpected(String),
-    /// An unexpected message from another process: its first line.
+    /// An unexpected message from another process arrived, with this first line.
     #[error("an unexpected message of another process: {0}")]
     UnexpectedCommand(String),
-    /// A connection ended or could not be opened: the reason.
+    /// A connection ended or could not be opened, for this reason.
     #[error("{0}")]
     Disconnected(String),
     /// A message did not arrive in time.
     #[error("no expected message arrived in time")]
     Timeout,
-    /// A request was retransmitted as often as allowed, without an answer.
+    /// A message was not answered before its retransmissions ended.
     #[error("no answer after all retransmissions")]
     NoAnswer,
-    /// A regular expression did not match, or matched although it should not.
+    /// A regular expression did not match although it had to, or matched although it had to fail.
     #[error("the regular expression `{0}` did not match as required")]
     Extraction(String),
     /// A test failed.
     #[error("a test of the scenario failed")]
     Test,
-    /// The script ended it.
+    /// The script, or the end of the load, ended the call.
     #[error("it was stopped before its last step")]
     Stopped,
     /// The script cannot be continued.
@@ -141,9 +141,9 @@ pub struct ScriptCall {
     pub number: u64,
     /// Its Call-ID, without a prefix that ends with `///`.
     pub call_id: String,
-    /// Requests to its driver, which takes them.
+    /// Requests to the driver of the call, which removes them.
     pub outputs: VecDeque<ScriptOutput>,
-    /// The outcome, once it has ended.
+    /// The outcome; `None` until the call ends.
     pub outcome: Option<ScriptOutcome>,
     pub(super) user: Option<usize>,
     pub(super) step: usize,
@@ -162,23 +162,23 @@ pub struct ScriptCall {
     session: Option<ScriptSession>,
     media: MediaEnds,
     has_media: bool,
-    /// Branches of transactions by their index in the script, and of steps.
+    /// Branches of named transactions, by their index in the script.
     transactions: BTreeMap<usize, String>,
-    /// The step to which an action jumps.
+    /// The step to which an action jumps; `None` without a jump.
     jump: Option<usize>,
     /// The end of the step's pause or wait.
     due: Option<Instant>,
     /// The end of the pause to which the call returns.
     pause_ends: Option<Instant>,
-    /// The start of the call: response times without a starting step count from it.
+    /// The start of the call. Response times whose start no step sets are measured from it.
     began_at: Instant,
     began: BTreeMap<usize, Instant>,
-    /// The message that the step has sent and whose actions are carried out.
+    /// The message that the step has sent, while the actions of the step run.
     sent: Option<ReceivedText>,
-    /// Arrival time of the current message.
+    /// Arrival time of the message that is handled.
     arrived: Option<Instant>,
     ended: Vec<usize>,
-    /// ns since 1970 at the start of the run.
+    /// Start of the run, ns since 1970.
     pub(super) began_ns: u64,
 }
 
@@ -230,18 +230,18 @@ impl ScriptCall {
         })
     }
 
-    /// Whether it has ended.
+    /// Whether the call has ended.
     pub const fn is_over(&self) -> bool {
         self.outcome.is_some()
     }
 
-    /// Whether a message is a retransmission.
+    /// Whether the call has already received this message.
     pub fn knows(&self, message: &ReceivedText) -> bool {
         let hash = hash_of(&message.text);
         self.known.iter().any(|known| known.hash == hash)
     }
 
-    /// Frees what an ended call no longer needs. It still answers retransmissions.
+    /// Frees the memory that an ended call no longer needs. The call still answers retransmissions.
     pub fn settle(&mut self) {
         self.last = None;
         self.values = ScriptValues::new(0);
@@ -252,23 +252,23 @@ impl ScriptCall {
         }
     }
 
-    /// Number of its user, from 0.
+    /// Number of the user of the call, from 0.
     pub const fn user(&self) -> Option<usize> {
         self.user
     }
 
-    /// Index of its step.
+    /// Index of the current step.
     pub const fn step(&self) -> usize {
         self.step
     }
 
-    /// Starts it.
+    /// Starts the call with its first step.
     pub fn begin(&mut self, run: &mut ScriptRun, now: Instant) {
         self.began_at = now;
         self.advance(run, now);
     }
 
-    /// The time of its next event.
+    /// The time of the next event of the call.
     pub fn poll_timeout(&self) -> Option<Instant> {
         let repetition = self.repetition.as_ref().map(|repetition| repetition.due);
         self.due.into_iter().chain(repetition).min()
@@ -309,7 +309,7 @@ impl ScriptCall {
         }
     }
 
-    /// Takes what a message says about the session and its media.
+    /// Updates the session and its media addresses from a message.
     fn note(&mut self, message: &ReceivedText, is_sent: bool) {
         self.media.learn(&message.text, is_sent);
         ScriptSession::note(&mut self.session, message, is_sent);
@@ -338,7 +338,7 @@ impl ScriptCall {
         }
     }
 
-    /// Whether it only waits for retransmissions.
+    /// Whether the call only waits for retransmissions.
     pub fn is_waiting_for_repetitions(&self, run: &ScriptRun) -> bool {
         let step = run.script.steps.get(self.step);
         !self.is_over() && step.is_some_and(|step| matches!(step.kind, StepKind::TimeWait(_)))
@@ -353,7 +353,7 @@ impl ScriptCall {
         }
     }
 
-    /// Records times and counters of a step.
+    /// Updates the counter and the response times of a step.
     fn book(&mut self, run: &mut ScriptRun, step: &ScriptStep, now: Instant) {
         if let Some(counter) = step.counter.and_then(|counter| run.counters.get_mut(counter)) {
             *counter += 1;
@@ -393,7 +393,7 @@ impl ScriptCall {
         if let (Some(response), Some(acknowledgement)) = (ended.acknowledged, ended.messages.first()) {
             self.know(&response, None);
             self.answered_by(acknowledgement, None);
-            // Of two entries, the older one would be found.
+            // An older entry without an answer would be found first, so it is removed.
             let hash = hash_of(&response.text);
             self.known.retain(|known| known.hash != hash || known.answer.is_some());
         }
@@ -413,7 +413,7 @@ impl ScriptCall {
         self.end_media();
     }
 
-    /// The step after this one, by its branch.
+    /// Selects the next step: the target of a jump, the target of the step's branch, or the following step.
     fn next(&mut self, run: &mut ScriptRun, step: &ScriptStep) {
         self.step += 1;
         if let Some(to) = self.jump.take() {
@@ -428,7 +428,7 @@ impl ScriptCall {
         }
     }
 
-    /// Carries out steps until one waits.
+    /// Runs steps until one waits or the call ends.
     fn advance(&mut self, run: &mut ScriptRun, now: Instant) {
         for _ in 0..MOST_STEPS_AT_ONCE {
             if self.is_over() {
@@ -482,7 +482,7 @@ impl ScriptCall {
                         return self.fail(run, now, ScriptFailure::Script(why));
                     }
                     self.book(run, step, now);
-                    // Actions of a sent message refer to it.
+                    // The actions of the step refer to the message that it has sent.
                     let goes_on = self.act(run, now, step);
                     self.sent = None;
                     if !goes_on {

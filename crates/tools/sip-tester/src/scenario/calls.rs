@@ -12,10 +12,10 @@ use super::received::ReceivedText;
 use super::run::ScriptRun;
 use super::script::{CallScript, MessagePresence, StepKind};
 
-/// The most different failures that are counted separately.
+/// The largest number of different failures that are counted separately.
 const MOST_FAILURES: usize = 200;
 
-/// The most lines of the log that are kept.
+/// The largest number of stored lines of the log.
 const MOST_LINES: usize = 1000;
 
 /// The side that starts the calls of a scenario.
@@ -66,27 +66,27 @@ pub struct ScriptTally {
     pub succeeded: u64,
     /// Failed calls.
     pub failed: u64,
-    /// Counts by step, from 0, and reason.
+    /// Number of failed calls by step (from 0) and reason.
     pub failures: BTreeMap<(usize, String), u64>,
-    /// Failures beyond the limit of `failures`.
+    /// Number of failed calls that are not in `failures`, because the limit of different failures was reached.
     pub other_failures: u64,
-    /// Response times, in the order of their names.
+    /// Response times, by the index of their names.
     pub response_times: Vec<Histogram>,
     /// Durations of successful calls.
     pub lengths: Histogram,
     /// Messages that belong to no call.
     pub strays: u64,
-    /// Messages that would have started a call beyond the limit.
+    /// Messages that started no call because the limit of open calls was reached.
     pub without_room: u64,
     /// Lines of the log, and warnings.
     pub log: Vec<String>,
-    /// Lines beyond the limit.
+    /// Number of lines that exceeded the limit of `log`.
     pub more_lines: u64,
     /// Some failed calls: Call-ID, step from 0, and reason.
     pub examples: Vec<(String, usize, String)>,
 }
 
-/// The most failed calls in `examples`.
+/// The largest number of failed calls in `examples`.
 const MOST_EXAMPLES: usize = 10;
 
 /// A request of a call to the driver.
@@ -94,7 +94,7 @@ const MOST_EXAMPLES: usize = 10;
 pub struct CallOutput<P> {
     /// Number of the call.
     pub number: u64,
-    /// The path of its first message, if the other side started it.
+    /// The path of the first message of the call; `None` if the tester started the call.
     pub path: Option<P>,
     /// The request.
     pub output: ScriptOutput,
@@ -107,9 +107,9 @@ pub struct EndedCall {
     pub number: u64,
     /// Its Call-ID, without a prefix that ends with `///`.
     pub call_id: String,
-    /// The reason, if it failed.
+    /// The reason if the call failed, else `None`.
     pub failure: Option<String>,
-    /// The time from its first step to its end.
+    /// The time from the first step to the end of the call.
     pub lasted: Duration,
 }
 
@@ -129,22 +129,22 @@ struct LiveCall<P> {
     call: ScriptCall,
     path: Option<P>,
     began: Instant,
-    /// Its next event, or its removal.
+    /// The time of the next event of the call, or of its removal.
     due: Option<Instant>,
-    /// When it is removed, once it has ended.
+    /// When the call is removed; `None` if it has not ended.
     lingers_until: Option<Instant>,
 }
 
 /// The calls of a scenario. `P` is the path of a received message.
 #[derive(Debug)]
 pub struct ScriptCalls<P> {
-    /// Their shared state.
+    /// The state that all calls share.
     pub run: ScriptRun,
-    /// Their results.
+    /// The results of all calls.
     pub tally: ScriptTally,
-    /// Their requests to the driver, which takes them.
+    /// The requests of the calls to the driver, which removes them.
     pub outputs: VecDeque<CallOutput<P>>,
-    /// The single response times, if the driver takes them.
+    /// Each measured response time, until the driver removes it; `None` if the driver does not need these times.
     pub measured: Option<Vec<MeasuredTime>>,
     side: ScriptSide,
     numbers: BTreeMap<String, u64>,
@@ -154,7 +154,7 @@ pub struct ScriptCalls<P> {
     open: usize,
     most_open: usize,
     users: Option<usize>,
-    /// Users without an open call, who may start again.
+    /// Users whose calls have ended since the last [`take_rested`](Self::take_rested).
     rested: Vec<usize>,
     ended: Vec<EndedCall>,
     began_ns: u64,
@@ -162,8 +162,8 @@ pub struct ScriptCalls<P> {
 }
 
 impl<P: Clone> ScriptCalls<P> {
-    /// The state before the first call. `began_ns`: ns since 1970 at time zero of the clock. `users`: the number of users that
-    /// take turns.
+    /// The state before the first call. `began_ns`: ns since 1970 at time zero of the clock. `users`: the number of
+    /// users to which calls are assigned in turn.
     pub fn new(run: ScriptRun, most_open: usize, users: Option<usize>, began_ns: u64) -> Self {
         let response_times = vec![Histogram::default(); run.script.response_times.len()];
         Self {
@@ -201,7 +201,7 @@ impl<P: Clone> ScriptCalls<P> {
         self.calls.get(&number).is_some_and(|live| live.lingers_until.is_none())
     }
 
-    /// Number of open calls that do more than wait for retransmissions.
+    /// Number of open calls, except those that only wait for retransmissions.
     pub fn open_within(&self) -> usize {
         let waits = |live: &&LiveCall<P>| live.call.is_waiting_for_repetitions(&self.run);
         self.open - self.calls.values().filter(waits).count()
@@ -222,12 +222,12 @@ impl<P: Clone> ScriptCalls<P> {
         self.with(now, number, |call, run| call.disconnected(run, now, why));
     }
 
-    /// Messages of the other side start no more calls.
+    /// From now on, messages of the other side start no more calls.
     pub const fn accept_no_more(&mut self) {
         self.accepts = false;
     }
 
-    /// Carries out the steps before all calls.
+    /// Runs the opening steps, before the first call.
     ///
     /// # Errors
     /// If one of them fails, in words.
@@ -235,7 +235,7 @@ impl<P: Clone> ScriptCalls<P> {
         if self.run.script.opening.is_empty() {
             return Ok(());
         }
-        // They run as a separate call, whose variables belong to the whole run.
+        // The opening steps run as a separate call, whose variables belong to the whole run.
         let own = CallScript {
             steps: self.run.script.opening.clone(),
             opening: Vec::new(),
@@ -265,7 +265,7 @@ impl<P: Clone> ScriptCalls<P> {
         done
     }
 
-    /// Starts a call of the tester. False if the limit of open calls is reached.
+    /// Starts a call of the tester. Returns false if the limit of open calls is reached.
     ///
     /// # Errors
     /// If an injection file has fewer lines than there are users.
@@ -299,7 +299,8 @@ impl<P: Clone> ScriptCalls<P> {
         Ok(number)
     }
 
-    /// A message has arrived at `local` and is handled now. Returns the reason if it belongs to no call.
+    /// Handles a message that arrived at the address `local`. `at` is its arrival time. Returns the reason if it
+    /// belongs to no call.
     ///
     /// # Errors
     /// If it starts a call, and an injection file has fewer lines than there are users.
@@ -318,7 +319,7 @@ impl<P: Clone> ScriptCalls<P> {
         let key = key_of(&call_id);
         let message = ReceivedText::new(bytes);
         let is_request = message.request().is_some_and(|(method, _)| method != "ACK");
-        // A Call-ID may be reused after the end of its call, as registrations do.
+        // A Call-ID may be reused after the end of its call, as registrations do: such a request starts a new call.
         let is_new = |number: &u64| {
             let over = self.calls.get(number).filter(|live| live.lingers_until.is_some());
             over.is_some_and(|live| {
@@ -348,7 +349,7 @@ impl<P: Clone> ScriptCalls<P> {
         Ok(None)
     }
 
-    /// A message from another process of the test has arrived.
+    /// Handles a message from another process of the test. Returns the reason if it belongs to no call.
     ///
     /// # Errors
     /// If it starts a call, and an injection file has fewer lines than there are users.
@@ -386,8 +387,8 @@ impl<P: Clone> ScriptCalls<P> {
         Ok(None)
     }
 
-    /// A connection has ended. `is_of` says, by the number of a call and by the path of its first message, whether it was its
-    /// connection.
+    /// Handles the end of a connection. `is_of` returns whether a call used it, from the number of the call and the
+    /// path of its first message.
     pub fn disconnected(&mut self, now: Instant, is_of: impl Fn(u64, Option<&P>) -> bool, why: &str) {
         let open = self.calls.iter().filter(|(_, live)| live.lingers_until.is_none());
         let numbers: Vec<u64> = open
@@ -429,7 +430,7 @@ impl<P: Clone> ScriptCalls<P> {
         }
     }
 
-    /// Lets a call act, takes its requests, and records its end.
+    /// Runs `act` on a call, then collects the requests of the call and records its end.
     fn with(&mut self, now: Instant, number: u64, act: impl FnOnce(&mut ScriptCall, &mut ScriptRun)) {
         let Self { calls, run, tally, outputs, measured, due, open, rested, ended, .. } = self;
         let Some(live) = calls.get_mut(&number) else { return };
@@ -501,7 +502,8 @@ impl ScriptTally {
     }
 }
 
-/// The part of a Call-ID that identifies the call: after `///`, with which a call distinguishes several dialogs.
+/// The part of a Call-ID that identifies the call. A call with several dialogs has Call-IDs with different prefixes
+/// before `///`.
 fn key_of(call_id: &str) -> &str {
     call_id.rsplit_once("///").map_or(call_id, |(_, key)| key).trim()
 }

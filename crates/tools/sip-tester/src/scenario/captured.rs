@@ -1,4 +1,4 @@
-//! A scenario from a captured call.
+//! Builds a scenario from a captured call.
 
 use std::net::SocketAddr;
 
@@ -13,7 +13,7 @@ use super::script::{
 use super::template::{ScriptTemplate, ScriptTemplateError, ScriptWords};
 use crate::trace::{SipTrace, TracedMessage};
 
-/// Gap between messages of one side from which on it counts as a deliberate pause.
+/// If a side sends a message more than this time after the previous message, the gap becomes a pause of the scenario.
 const PAUSE: Duration = Duration::from_millis(100);
 
 /// The first pause before a request is retransmitted (T1 of RFC 3261).
@@ -25,7 +25,7 @@ pub enum CapturedScenarioError {
     /// There is no such call.
     #[error("it contains no call `{0}`")]
     NoCall(String),
-    /// One of its messages contains text that looks like a keyword.
+    /// The text of a message cannot be read as a template.
     #[error("message {number}: {why}")]
     Message {
         /// Number of the message in the call, from 1.
@@ -47,7 +47,7 @@ choices! {
     }
 }
 
-/// The values of a call that are replaced in the messages of the scenario's side.
+/// The values of a call that keywords replace in the sent messages of the scenario.
 struct CapturedEnds {
     own: SocketAddr,
     peer: SocketAddr,
@@ -56,8 +56,8 @@ struct CapturedEnds {
     peer_contact: Option<String>,
 }
 
-/// The scenario of one side of a call: its sent messages are sent, its received messages are expected. Values of the single
-/// call (addresses, tags, branches, Call-ID, lengths) become keywords.
+/// The scenario of one side of a call. It sends the messages that this side sent, and expects those that it received.
+/// Values that differ between calls (addresses, tags, branches, Call-ID, lengths) become keywords.
 ///
 /// # Errors
 /// If there is no such call.
@@ -85,7 +85,7 @@ pub fn captured_scenario(
     let mut script = CallScript { name: call_id.to_owned(), ..CallScript::default() };
     let mut seen: Vec<&TracedMessage> = Vec::new();
     let mut last_at = None;
-    // Branches of own requests with their steps, and requests of the other side.
+    // Branches of sent requests, with their steps.
     let mut branches: Vec<(String, usize)> = Vec::new();
     for (number, message) in
         all.into_iter().filter(|message| message.from == own || message.to == own).enumerate()
@@ -161,7 +161,7 @@ fn awaited(message: &ReceivedText) -> ReceiveStep {
     let is_provisional = (100..200).contains(&status);
     ReceiveStep {
         expected,
-        // Another run may not have it.
+        // A provisional response may be absent in another run.
         presence: if is_provisional { MessagePresence::Optional } else { MessagePresence::Mandatory },
         moves_on: true,
         timeout: None,
@@ -181,7 +181,7 @@ impl CapturedEnds {
         }
     }
 
-    /// A request of the scenario's side, with keywords.
+    /// The text of a sent request, with keywords.
     fn request(
         &mut self,
         message: &ReceivedText,
@@ -230,7 +230,7 @@ impl CapturedEnds {
         self.with_body(lines, message)
     }
 
-    /// A response of the scenario's side, with keywords.
+    /// The text of a sent response, with keywords.
     fn response(&mut self, message: &ReceivedText) -> String {
         let start = message.text.lines().next().unwrap_or_default();
         let mut lines = vec![start.to_owned()];
@@ -245,7 +245,7 @@ impl CapturedEnds {
                     lines.push(keyword);
                 }
             } else if is_name(name, "To") {
-                // The request contains it only after a response did.
+                // A request contains this tag only if an earlier response did.
                 let has_tag = self.own_tag.is_some() && self.own_tag == tag;
                 let is_final_of_dialog =
                     has_tag && message.cseq().is_none_or(|(_, method)| method != "INVITE");
@@ -285,7 +285,7 @@ impl CapturedEnds {
         self.keywords(line)
     }
 
-    /// Replaces addresses and tags by keywords, and escapes brackets of the text.
+    /// Replaces addresses and tags by keywords, and escapes brackets in the rest of the text.
     fn keywords(&self, text: &str) -> String {
         let host = |address: SocketAddr| match address {
             SocketAddr::V4(address) => address.ip().to_string(),

@@ -5,7 +5,7 @@ use netrig_core::Stream;
 use super::action::ScriptDistribution;
 use super::run::ScriptRun;
 
-/// A number from a distribution.
+/// A random number from a distribution.
 pub(super) fn drawn(distribution: ScriptDistribution, run: &mut ScriptRun) -> f64 {
     let draws = &mut run.draws;
     match distribution {
@@ -34,7 +34,7 @@ pub(super) fn drawn(distribution: ScriptDistribution, run: &mut ScriptRun) -> f6
     }
 }
 
-/// Gamma with scale 1, by the method of Marsaglia and Tsang (2000).
+/// A random number from the gamma distribution with scale 1, by the method of Marsaglia and Tsang (2000).
 fn gamma(shape: f64, draws: &mut Stream) -> f64 {
     if shape < 1.0 {
         return gamma(shape + 1.0, draws) * libm::pow(1.0 - draws.uniform(), 1.0 / shape);
@@ -52,7 +52,7 @@ fn gamma(shape: f64, draws: &mut Stream) -> f64 {
     }
 }
 
-/// Poisson, by arrivals with exponential gaps.
+/// A random number from the Poisson distribution: the number of arrivals with exponential gaps.
 fn poisson(mean: f64, draws: &mut Stream) -> f64 {
     let (mut time, mut count) = (draws.exponential(1.0), 0.0);
     while time < mean && count < 1e6 {

@@ -19,17 +19,17 @@ mod tests {
 
     fn without_lines(mut script: CallScript) -> CallScript {
         script.steps.iter_mut().chain(&mut script.opening).for_each(|step| step.line = 0);
-        // Only the read file knows how often a variable is used.
+        // The number of uses of a variable is known only for a file that was read.
         CallScript { variables: VariableTable::default(), ..script }
     }
 
-    /// Checks that a written script is read as the same script.
+    /// Checks that a script is the same after it is written and read again.
     fn check(script: &CallScript) {
         let text = write_scenario_form(script);
         let read = read_scenario_form(&text, WORDS).unwrap_or_else(|error| panic!("{error}\n{text}"));
         let again = write_scenario_form(&read);
         assert_eq!(text, again);
-        // Variables may have other numbers; the texts contain their names.
+        // The indices of variables may differ, but the texts contain the names.
         assert_eq!(read.steps.len(), script.steps.len());
         assert_eq!(without_lines(read).response_times, script.response_times);
     }

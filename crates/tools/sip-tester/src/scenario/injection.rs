@@ -7,15 +7,16 @@ use netrig_core::Stream;
 /// The order in which calls take lines.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum InjectionOrder {
-    /// In order, then from the first again.
+    /// One after the other. After the last line, the first one follows.
     Sequential,
-    /// Random.
+    /// A random line.
     Random,
-    /// By the number of the user.
+    /// The line with the number of the user.
     User,
 }
 
-/// Numbers that are inserted into the fields of a line, so that it counts as many lines.
+/// Counted lines (SIPp's `PRINTF`): virtual lines, each of which is a line of the file with a different number
+/// inserted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct CountedLines {
     lines: usize,
@@ -24,13 +25,13 @@ struct CountedLines {
 }
 
 impl CountedLines {
-    /// The number of a line; `None` if it exceeds 64 bits.
+    /// The number that is inserted into a line; `None` if it exceeds 64 bits.
     fn number(self, line: usize) -> Option<i64> {
         i64::try_from(line).ok()?.checked_mul(self.multiple)?.checked_add(self.offset)
     }
 }
 
-/// The most lines of a counted file: all of them are kept with an index.
+/// The largest number of counted lines, because an index contains all of them.
 const MOST_COUNTED_LINES: usize = 10_000_000;
 
 /// An injection file.
@@ -41,17 +42,17 @@ pub struct InjectionFile {
     lines: Vec<String>,
     counted: Option<CountedLines>,
     next: usize,
-    /// Lines by the value of the indexed field.
+    /// The indexed field, and the number of a line for each value of the field.
     index: Option<(usize, BTreeMap<String, usize>)>,
 }
 
 /// Why an injection file cannot be used.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum InjectionError {
-    /// The first line names no order.
+    /// The first line has no order.
     #[error("line 1: expected SEQUENTIAL, RANDOM or USER, found `{0}`")]
     Order(String),
-    /// A setting after the order is invalid.
+    /// The setting with this name, after the order in the first line, is invalid.
     #[error("line 1: expected a number after {0}=")]
     Setting(&'static str),
     /// The number of counted lines is 0 or too large.
@@ -63,13 +64,13 @@ pub enum InjectionError {
     /// A field is not a valid format for a number.
     #[error("line {line}: a `%` begins no `%d`, and `%%` stands for a percent sign")]
     Format {
-        /// From 1.
+        /// The line, from 1.
         line: usize,
     },
-    /// A line that does not exist.
+    /// A line was requested that does not exist.
     #[error("it has {lines} lines, but line {line} was requested")]
     Line {
-        /// From 0.
+        /// The line, from 0.
         line: i64,
         /// Number of lines.
         lines: usize,
@@ -80,11 +81,11 @@ pub enum InjectionError {
 }
 
 impl InjectionFile {
-    /// Reads a file. The first line names the order, lines that begin with `#` are comments, and an empty line ends the file.
-    /// Fields are separated by `;`. A byte order mark and carriage returns are ignored.
+    /// Reads a file. The first line contains the order. Lines that begin with `#` are comments, and an empty line ends
+    /// the file. Fields are separated by `;`. A byte order mark and carriage returns are ignored.
     ///
     /// # Errors
-    /// If it names no order, has no line, or has an invalid format.
+    /// If the file has no order, no line after the first, or an invalid format of a number.
     pub fn parse(text: &str) -> Result<Self, InjectionError> {
         let text = text.strip_prefix('\u{feff}').unwrap_or(text);
         let mut lines = text.lines().map(|line| line.trim_end_matches('\r')).zip(1..);
@@ -138,7 +139,8 @@ impl InjectionFile {
         self.len() == 0
     }
 
-    /// The line for the next call. `user` counts from 0.
+    /// The number of the line for the next call, from 0. `user` is the number of its user, from 0. `None` if the order
+    /// is `USER` and the call has no user.
     ///
     /// # Errors
     /// If there are fewer lines than users.
@@ -162,7 +164,7 @@ impl InjectionFile {
         }
     }
 
-    /// A field of a line; both count from 0. A missing field is empty.
+    /// A field of a line. Lines and fields are numbered from 0. A missing field is empty.
     ///
     /// # Errors
     /// If there is no such line.
@@ -173,7 +175,7 @@ impl InjectionFile {
         }
         let text = self.lines[line % self.lines.len()].split(';').nth(field).unwrap_or_default();
         Ok(match self.counted {
-            // The first lines and the last number were checked when the file was read.
+            // No default is used: the formats and the largest number were checked when the file was read.
             Some(counted) => {
                 let number = counted.number(line).unwrap_or_default();
                 formatted(text, number).unwrap_or_default()
@@ -182,17 +184,17 @@ impl InjectionFile {
         })
     }
 
-    /// Makes lines searchable by a field.
+    /// Indexes the lines by the value of a field, for [`lookup`](Self::lookup).
     pub fn index_by(&mut self, field: usize) {
         if self.index.as_ref().is_some_and(|(indexed, _)| *indexed == field) {
             return;
         }
         let lines = (0..self.len()).filter_map(|line| Some((self.field(line, field).ok()?, line)));
-        // Of several lines with one value, the last is found.
+        // If several lines have the same value, the last one is found.
         self.index = Some((field, lines.collect()));
     }
 
-    /// The line with this value in the indexed field; `None` if there is none, or no index.
+    /// The number of the line with this value in the indexed field; `None` if there is no such line, or no index.
     pub fn lookup(&self, value: &str) -> Option<usize> {
         self.index.as_ref()?.1.get(value).copied()
     }
@@ -200,7 +202,7 @@ impl InjectionFile {
     /// Adds a line.
     ///
     /// # Errors
-    /// If lines are counted.
+    /// If the file has counted lines.
     pub fn insert(&mut self, line: &str) -> Result<(), InjectionError> {
         if self.counted.is_some() {
             return Err(InjectionError::Counted);
@@ -216,7 +218,7 @@ impl InjectionFile {
     /// Replaces a line.
     ///
     /// # Errors
-    /// If lines are counted, or there is no such line.
+    /// If the file has counted lines, or no line with this number.
     pub fn replace(&mut self, line: i64, text: &str) -> Result<(), InjectionError> {
         if self.counted.is_some() {
             return Err(InjectionError::Counted);

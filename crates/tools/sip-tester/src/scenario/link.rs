@@ -1,4 +1,4 @@
-//! Messages between processes of one test (SIPp's 3PCC): texts over TCP, each followed by an ESC.
+//! Messages between the processes of a test (SIPp's 3PCC): texts over TCP, each followed by an ESC byte.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -11,19 +11,20 @@ use netrig_sip_net::{flush_bytes, read_bytes};
 /// The byte after each message.
 const END: u8 = 27;
 
-/// Most bytes of messages that wait to be sent or are incomplete.
+/// The largest number of bytes of unsent messages, and of an incomplete received message.
 const MOST_WAITING: usize = 1 << 20;
 
-/// The most connected processes.
+/// The largest number of connected processes.
 const MOST_PEERS: usize = 64;
 
 /// Time limit for connecting to another process.
 const CONNECTS_WITHIN: StdDuration = StdDuration::from_secs(10);
 
-/// How processes of one test find each other.
+/// How the processes of a test connect to each other.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum LinkOrder {
-    /// Two processes: the one whose scenario begins with a message to the other connects, the other listens (SIPp's `-3pcc`).
+    /// Two processes (SIPp's `-3pcc`). The process whose scenario begins with a message to the other process connects;
+    /// the other one listens.
     Pair {
         /// The listening address.
         address: SocketAddr,
@@ -109,7 +110,7 @@ impl ScriptLink {
         Ok(self.peers.len() - 1)
     }
 
-    /// Sends a message to the process with this name, or to the only one.
+    /// Sends a message to the process with this name, or to the only other process if `to` is `None`.
     ///
     /// # Errors
     /// If there is no such process, or it does not accept the message.
@@ -151,7 +152,7 @@ impl ScriptLink {
         messages
     }
 
-    /// Descriptors to watch, each with whether it waits for writing.
+    /// The descriptors to poll, each with whether to wait until it is writable.
     pub fn watched(&self) -> Vec<(BorrowedFd<'_>, bool)> {
         let listener = self.listener.iter().map(|listener| (listener.as_fd(), false));
         let peers = self.peers.iter().map(|peer| (peer.stream.as_fd(), !peer.unsent.is_empty()));
@@ -165,7 +166,7 @@ impl LinkPeer {
         let _ = flush_bytes(&mut self.stream, &mut self.unsent);
     }
 
-    /// False if the connection has ended.
+    /// Reads the available bytes, and adds complete messages to `messages`. Returns false if the connection has ended.
     fn receive(&mut self, messages: &mut Vec<(Option<String>, String)>) -> bool {
         let stands = read_bytes(&mut self.stream, &mut self.came, MOST_WAITING + 1).unwrap_or(false)
             && self.came.len() <= MOST_WAITING;

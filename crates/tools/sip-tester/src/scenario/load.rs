@@ -32,16 +32,16 @@ use super::programs::ScenarioPrograms;
 use super::run::ScriptRun;
 use crate::media::MediaEngine;
 
-/// Most calls that start in a row before received messages are handled.
+/// The largest number of calls that start before received messages are handled.
 const BURST: usize = 32;
 
-/// Longest sleep of the loop, which is the delay of an interruption.
+/// Longest sleep of the loop, and therefore the longest delay of an interruption.
 const LOOK: Duration = Duration::from_millis(50);
 
-/// How long messages after the last call are answered: a final response may still be retransmitted.
+/// How long messages are answered after the last call: a final response may still be retransmitted.
 const AFTERWARDS: Duration = Duration::from_millis(200);
 
-/// The same if calls were ended early, so that the other sides answer CANCEL and BYE.
+/// How long messages are answered if calls were ended early: time for the responses to CANCEL and BYE.
 const AFTER_ENDING: Duration = Duration::from_millis(500);
 
 /// If no more calls start and no event happens for this time, calls that wait without a time limit are ended.
@@ -51,9 +51,9 @@ const QUIET: Duration = Duration::from_secs(180);
 pub struct ScenarioWatch<'a> {
     /// If set, the load ends early.
     pub stop: &'a AtomicBool,
-    /// The receivers of messages.
+    /// The taps, which receive all messages.
     pub taps: Option<&'a dyn MessageTaps>,
-    /// Called with the address of the tester once it is known.
+    /// Called with the address of the tester when the sockets are open.
     pub ready: &'a mut dyn FnMut(SocketAddr),
     /// Called once a second.
     pub second: &'a mut dyn FnMut(&ScenarioSecond),
@@ -71,7 +71,7 @@ pub enum ScenarioLoadError {
     /// A socket cannot be opened.
     #[error(transparent)]
     Socket(#[from] SocketError),
-    /// An injection file does not fit.
+    /// An injection file cannot be used.
     #[error("injection file: {0}")]
     Injection(#[from] InjectionError),
 }
@@ -88,8 +88,8 @@ pub fn run_scenario(
     carry_scenario_out(order, watch, tester, None)
 }
 
-/// The same as a part of an experiment's run: no call starts before zero of `clock`. Once a second, `samples` is called with
-/// the samples of that second, by that clock.
+/// [`run_scenario`] as a part of an experiment's run. No call starts before time zero of `clock`. Once a second,
+/// `samples` is called with the samples of that second. Their times are those of `clock`.
 ///
 /// # Errors
 /// As [`run_scenario`].
@@ -103,7 +103,7 @@ pub fn run_scenario_by(
     carry_scenario_out(order, watch, tester, Some((clock, samples)))
 }
 
-/// Quantities of the first response times of a scenario; further ones have no samples.
+/// Quantities of the first three response times of a scenario. Further response times have no samples.
 static RESPONSE_TIMES: [&Quantity; 3] =
     [&quantity::SIP_RESPONSE_TIME_1, &quantity::SIP_RESPONSE_TIME_2, &quantity::SIP_RESPONSE_TIME_3];
 
@@ -178,7 +178,7 @@ fn carry_scenario_out(
     let began_ns = realtime_nanos();
     let (of_run, samples) = of_run.unzip();
     let clock = of_run.unwrap_or_else(|| Clock::starting_in(Duration::ZERO));
-    // Both ends of a test may have one seed, but need different sources (SSRC).
+    // Caller and callee may have the same seed, but need different sources (SSRC).
     let draws = match side {
         ScriptSide::Callee => Seeds::new(order.seed).stream("scenario/media/callee"),
         _ => Seeds::new(order.seed).stream("scenario/media"),
@@ -214,7 +214,7 @@ struct ScenarioLoad<'a> {
     clock: Clock,
     beginnings: Beginnings,
     calls: ScriptCalls<ArrivalPath>,
-    /// The samples of the current second, if it is part of a run.
+    /// The samples of the current second; `None` if the load is not part of an experiment's run.
     samples: Option<Vec<Sample>>,
     end: UserAgentEnd,
     link: Option<ScriptLink>,
@@ -226,7 +226,7 @@ struct ScenarioLoad<'a> {
     tap: Option<StampedTap>,
     second: TesterSecond,
     whole: TesterSecond,
-    /// Why the scenario ended the run.
+    /// Set if the scenario ended the run; the inner value is the error, if there was one.
     stopped: Option<Option<String>>,
     faults: Vec<String>,
     /// The last time a message arrived or an event was due.
@@ -242,7 +242,7 @@ impl ScenarioLoad<'_> {
         began_ns: u64,
         tester: &str,
     ) -> Result<ScenarioDocument, ScenarioLoadError> {
-        // The zero of a run's clock may be in the future.
+        // Time zero of a run's clock may be in the future.
         while !self.clock.left_until(Instant::ZERO).is_zero() && !watch.stop.load(Ordering::Relaxed) {
             std::thread::sleep(self.clock.left_until(Instant::ZERO).min(LOOK).into());
         }
@@ -255,7 +255,7 @@ impl ScenarioLoad<'_> {
         let interrupted = loop {
             let now = self.clock.now();
             if watch.stop.load(Ordering::Relaxed) {
-                // A callee runs until the user ends it.
+                // Only a caller counts as interrupted: a callee usually runs until the user ends it.
                 break side == ScriptSide::Caller;
             }
             self.begin()?;
@@ -315,7 +315,7 @@ impl ScenarioLoad<'_> {
         Ok(())
     }
 
-    /// Whether nothing remains to be done.
+    /// Whether the load is finished.
     fn is_done(&mut self, now: Instant, side: ScriptSide) -> bool {
         let open = self.calls.open();
         let is_over = match side {
@@ -328,7 +328,7 @@ impl ScenarioLoad<'_> {
                 }
                 let is_late = self.order.lasts.is_some_and(|lasts| now >= Instant::ZERO + lasts);
                 if is_late && side == ScriptSide::Callee {
-                    // The time is over: open calls are ended.
+                    // The time limit is reached, so open calls are ended.
                     return true;
                 }
                 if is_late {
@@ -365,7 +365,7 @@ impl ScenarioLoad<'_> {
             self.second.own_time.record(now.since(came.at));
             self.pass(came.at, false, came.path.peer(), &came.bytes);
             match self.calls.receive((came.at, now), &came.bytes, &came.path, local)? {
-                // A message without a call does not keep the load running.
+                // A message that belongs to no call does not keep the load running.
                 Some(_) => self.second.strays += 1,
                 None => self.last_event = now,
             }
@@ -397,7 +397,7 @@ impl ScenarioLoad<'_> {
         tap.message((at, self.order.address.transport), is_sent, ends, bytes);
     }
 
-    /// Carries out the requests of calls.
+    /// Performs the requests of calls.
     fn carry_out(&mut self) -> Result<(), ScenarioLoadError> {
         loop {
             while let Some(wanted) = self.calls.outputs.pop_front() {
@@ -494,7 +494,7 @@ impl ScenarioLoad<'_> {
                 self.stopped.get_or_insert(why);
                 Ok(())
             }
-            // The calls handle these themselves.
+            // These requests never arrive here: `ScriptCalls` handles them.
             ScriptOutput::Log(_) | ScriptOutput::Warn(_) | ScriptOutput::ResponseTime { .. } => Ok(()),
         }
     }
@@ -534,7 +534,7 @@ impl ScenarioLoad<'_> {
         Ok(())
     }
 
-    /// Ends what is open, and answers messages for a while.
+    /// Ends open calls, and answers messages for a short time.
     fn finish(&mut self, has_open: bool) -> Result<(), ScenarioLoadError> {
         self.calls.accept_no_more();
         self.beginnings.end();
@@ -546,7 +546,7 @@ impl ScenarioLoad<'_> {
             wait_for_ends(&self.end.watched(), span);
             self.receive()?;
         }
-        // Packets after the end of the last session count too.
+        // Media packets after the end of the last session are also counted.
         while let Some(media) = self.media.as_mut().filter(|media| !media.is_idle()) {
             media.receive();
             media.handle_timeout(self.clock.now());
@@ -557,10 +557,11 @@ impl ScenarioLoad<'_> {
     }
 }
 
-/// The connection of all calls without their own.
+/// The key of the connection that calls share.
 const SHARED_CONNECTION: u64 = 0;
 
-/// The connection of a call that the tester started, or that set its own destination. Calls count from 1.
+/// The key of the connection of a call that the tester started, or that set its own destination. It is the number of
+/// the call (from 1), or [`SHARED_CONNECTION`].
 fn connection_key(
     connections: ScriptConnections,
     destinations: &BTreeMap<u64, SocketAddr>,
@@ -572,7 +573,7 @@ fn connection_key(
     }
 }
 
-/// The destination that a call sets.
+/// Parses the destination that a call sets. The transport must be that of the load.
 fn destination(host: &str, port: &str, protocol: &str, transport: Transport) -> Result<SocketAddr, String> {
     let wrong = |what: String| Err(format!("<setdest>: {what}"));
     if !protocol.eq_ignore_ascii_case(transport.name()) {
@@ -588,7 +589,7 @@ fn destination(host: &str, port: &str, protocol: &str, transport: Transport) -> 
     }
 }
 
-/// Counts at the end of a second.
+/// Total counts at the end of a second.
 #[derive(Clone, Copy, Debug, Default)]
 struct SecondMark {
     begun: u64,

@@ -22,10 +22,10 @@ use crate::trace::datagram_payload;
 /// Largest media file, bytes.
 const LONGEST_MEDIA: u64 = 64 << 20;
 
-/// The most streams at a time.
+/// The largest number of streams at the same time.
 const MOST_PLAYS: usize = 100_000;
 
-/// The most datagrams that an echo takes in a row.
+/// The largest number of datagrams that are read from a socket before other sockets are read.
 const ECHOED_AT_ONCE: usize = 256;
 
 /// Time between two packets of a stream, or of a digit.
@@ -34,11 +34,11 @@ const FRAME: Duration = Duration::from_millis(20);
 /// Time stamp units of [`FRAME`] at 8000 Hz.
 const FRAME_UNITS: u32 = 160;
 
-/// Packets of a digit with growing duration, and its end packets (RFC 4733 section 2.5.1.4).
+/// Number of packets of a digit with increasing duration, and number of its end packets (RFC 4733 section 2.5.1.4).
 const DIGIT_PACKETS: u32 = 8;
 const DIGIT_ENDS: u32 = 3;
 
-/// Packets between two digits.
+/// Pause between two digits, in multiples of [`FRAME`].
 const DIGIT_GAP: u32 = 5;
 
 /// Sent and received media datagrams.
@@ -56,7 +56,7 @@ pub struct ScriptMediaCounts {
     pub late: u64,
 }
 
-/// Lateness from which on a datagram counts as late.
+/// A datagram that is sent more than this time after it was due counts as late.
 const LATE: Duration = Duration::from_millis(10);
 
 /// A media file.
@@ -68,14 +68,14 @@ enum MediaFile {
     Stream(Bytes),
 }
 
-/// The source of a play.
+/// The packets of a played stream.
 #[derive(Debug)]
 enum PlaySource {
     Packets { packets: Arc<[(Duration, Bytes)]>, next: usize },
     Stream(PlayedStream),
 }
 
-/// A file whose bytes are the RTP payload.
+/// A played file whose bytes are the RTP payload.
 #[derive(Debug)]
 struct PlayedStream {
     file: Bytes,
@@ -96,7 +96,7 @@ struct Play {
     to: SocketAddr,
     began: Instant,
     source: PlaySource,
-    /// When its pause started.
+    /// When the stream was paused; `None` if it is not paused.
     paused: Option<Instant>,
 }
 
@@ -114,7 +114,7 @@ pub(super) struct ScriptPlayer {
 }
 
 impl ScriptPlayer {
-    /// Reads all media files of a script, relative to `folder` if they are not found as named.
+    /// Reads all media files of a script. A relative path that does not exist is relative to `folder`.
     ///
     /// # Errors
     /// If one of them cannot be read, in words.
@@ -151,7 +151,7 @@ impl ScriptPlayer {
     /// Plays media of a call.
     ///
     /// # Errors
-    /// If it has no destination, or no socket can be opened, in words.
+    /// If the media have no destination, or no socket can be opened, in words.
     pub fn play(
         &mut self,
         now: Instant,
@@ -207,7 +207,7 @@ impl ScriptPlayer {
         Ok(())
     }
 
-    /// Turns the echo of received packets on or off, for sockets at `local` too.
+    /// Turns the echo of received packets on or off, for all sockets. If on, also opens a socket at `local`.
     ///
     /// # Errors
     /// If no socket can be opened.
@@ -257,7 +257,7 @@ impl ScriptPlayer {
             self.due.peek().copied().filter(|Reverse((due, _))| *due <= now)
         {
             self.due.pop();
-            // A stream that has ended or pauses has no next datagram.
+            // A stream that has ended or is paused sends no datagram.
             let Some(play) = self.plays.get_mut(&number).filter(|play| play.paused.is_none()) else {
                 continue;
             };
@@ -277,7 +277,7 @@ impl ScriptPlayer {
         }
     }
 
-    /// Receives the waiting packets, and sends them back if the call echoes media.
+    /// Receives the waiting packets, and sends them back if the echo is on.
     pub fn receive(&mut self) {
         let mut buffer = [0; 2048];
         for socket in self.sockets.values() {
@@ -297,14 +297,14 @@ impl ScriptPlayer {
         }
     }
 
-    /// Descriptors to watch.
+    /// The descriptors to poll, each with whether to wait until it is writable.
     pub fn watched(&self) -> impl Iterator<Item = (BorrowedFd<'_>, bool)> {
         self.sockets.values().map(|socket| (socket.as_fd(), false))
     }
 }
 
 impl PlaySource {
-    /// The due datagram, and the time of the next one since the start.
+    /// The next datagram, and the time of the one after it since the start of the stream. `None` after the last one.
     fn next(&mut self) -> (Option<Bytes>, Option<Duration>) {
         match self {
             Self::Packets { packets, next } => {
@@ -349,14 +349,14 @@ impl PlayedStream {
     }
 }
 
-/// The source (SSRC) of the play with this number. Each play is a separate stream, so that numbers of a second one are not
-/// duplicates (RFC 3550 section 8).
+/// The source (SSRC) of the played stream with this number. Each has its own source, so that sequence numbers of a
+/// second stream are not taken for duplicates (RFC 3550 section 8).
 const fn source_of(number: u64) -> u32 {
     // The multiplier of Fibonacci hashing spreads consecutive numbers over all sources.
     (number.wrapping_add(1).wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 32) as u32
 }
 
-/// Bytes of 20 ms for a payload type (RFC 3551 section 6).
+/// Size of 20 ms of payload for a payload type, bytes (RFC 3551 section 6).
 const fn size_of(payload_type: u8) -> usize {
     match payload_type {
         3 => 33,
@@ -365,7 +365,8 @@ const fn size_of(payload_type: u8) -> usize {
     }
 }
 
-/// Name, rounds and payload type of a stream: `file,rounds,type`; −1 rounds are endless.
+/// Parses `file,rounds,type`: file name, number of rounds and payload type of a stream. For −1 rounds, the number is
+/// `None` (endless).
 fn stream_of(words: &str) -> Result<(&str, Option<u32>, u8), String> {
     let mut parts = words.split(',').map(str::trim);
     let name = parts.next().filter(|name| !name.is_empty()).ok_or("expected a file in rtp_stream")?;
@@ -374,7 +375,7 @@ fn stream_of(words: &str) -> Result<(&str, Option<u32>, u8), String> {
         Some(text) => text.parse().map_err(|_| format!("rtp_stream: `{text}` is not a number of rounds"))?,
     };
     let payload_type = match parts.next() {
-        // As in SIPp: PCMA.
+        // As in SIPp, the default is PCMA.
         None | Some("") => 8,
         Some(text) => text
             .parse()
@@ -413,7 +414,7 @@ fn digit_packets(digits: &str, payload_type: u8, source: u32) -> Arc<[(Duration,
                 marker: place == 0,
                 payload_type,
                 sequence: number as u16,
-                // The time stamp is that of the start of the digit.
+                // All packets of a digit have the time stamp of its start.
                 timestamp: begin * FRAME_UNITS,
                 source,
                 payload: &[event, VOLUME | if is_end { END } else { 0 }, high, low],

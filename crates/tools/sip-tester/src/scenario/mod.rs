@@ -1,7 +1,7 @@
 //! Scenarios: the messages of a call, step by step.
 //!
 //! [`CallScript`] is a parsed scenario. [`read_sipp_scenario`] reads SIPp scenarios, [`read_scenario_form`] those in netrig's
-//! own form. [`ScriptCall`] follows one without sockets, [`run_scenario`] over sockets.
+//! own form. [`ScriptCall`] runs a scenario without sockets, [`run_scenario`] over sockets.
 
 #![allow(
     clippy::disallowed_types,
@@ -34,9 +34,9 @@ mod values;
 mod variables;
 mod xml;
 
-/// The scenario of a call with media.
+/// The built-in scenario of a call with media.
 pub const OWN_CALL: &str = include_str!("own/call.xml");
-/// The scenario that answers a call with media.
+/// The built-in scenario that answers a call with media.
 pub const OWN_ANSWER: &str = include_str!("own/answer.xml");
 
 pub use self::action::{

@@ -5,10 +5,10 @@ use std::process::{Child, Command, Stdio};
 
 use rustix::process::{Pid, Signal, kill_process_group};
 
-/// The most programs at a time.
+/// The largest number of programs at the same time.
 const MOST_PROGRAMS: usize = 64;
 
-/// Started programs. When this is dropped, they and their children are killed.
+/// The started programs. When this is dropped, the programs and their children are killed.
 #[derive(Debug, Default)]
 pub(super) struct ScenarioPrograms(Vec<Child>);
 
@@ -38,7 +38,7 @@ impl ScenarioPrograms {
 impl Drop for ScenarioPrograms {
     fn drop(&mut self) {
         for child in &mut self.0 {
-            // A program that has ended cannot be killed.
+            // Killing fails if the program has already ended.
             let _ = kill_process_group(Pid::from_child(child), Signal::KILL);
             let _ = child.wait();
         }

@@ -1,4 +1,4 @@
-//! Scenarios from files.
+//! Reads scenarios, injection files and addresses of processes from files.
 
 use std::path::{Path, PathBuf};
 
@@ -9,43 +9,43 @@ use super::{
     ScriptWords, read_scenario_form, read_sipp_scenario,
 };
 
-/// The longest scenario, bytes: sixteen times what SIPp accepts.
+/// The longest scenario, bytes: sixteen times the limit of SIPp.
 const LONGEST_SCENARIO: u64 = 1 << 20;
 
-/// A file of a scenario cannot be used.
+/// Why a file of a scenario cannot be used. Each error contains the path.
 #[derive(Debug, thiserror::Error)]
 pub enum ScenarioFileError {
-    /// It cannot be read.
+    /// The file cannot be read.
     #[error("cannot read {}: {}", .0.display(), .1)]
     File(PathBuf, UserFileError),
-    /// It is not a SIPp scenario.
+    /// The SIPp scenario is invalid.
     #[error("{}: {}", .0.display(), .1)]
     Sipp(PathBuf, ScenarioError),
-    /// It is not a scenario in netrig's own form.
+    /// The scenario in netrig's own form is invalid.
     #[error("{}: {}", .0.display(), .1)]
     Form(PathBuf, ScenarioFormError),
-    /// It is no injection file.
+    /// The injection file is invalid.
     #[error("{}: {}", .0.display(), .1)]
     Injection(PathBuf, InjectionError),
-    /// A line of it names no process.
+    /// A line of a file of processes is invalid; the number of the line, from 1.
     #[error("{}: line {}: expected NAME;IP:PORT", .0.display(), .1)]
     Process(PathBuf, usize),
-    /// It does not name the own process.
+    /// A file of processes does not contain this process, which has this name.
     #[error("{}: there is no process `{}`", .0.display(), .1)]
     NoProcess(PathBuf, String),
 }
 
-/// A scenario from its file, of netrig's own form if its name ends with `.toml`, else of SIPp.
+/// Reads a scenario file. If its name ends with `.toml`, it is in netrig's own form, otherwise a SIPp scenario.
 ///
 /// # Errors
-/// If the file cannot be read or is no scenario.
+/// If the file cannot be read or is not a scenario.
 pub fn read_scenario(
     path: &Path,
     keys: &[(String, String)],
 ) -> Result<(CallScript, Vec<ScenarioWarning>), ScenarioFileError> {
     let bytes = user_file::read(path, LONGEST_SCENARIO)
         .map_err(|error| ScenarioFileError::File(path.to_owned(), error))?;
-    // The scenarios of SIPp are ISO 8859-1, in which each byte is a character.
+    // Files that are not UTF-8 are read as ISO 8859-1, SIPp's encoding, in which each byte is a character.
     let text = String::from_utf8(bytes)
         .unwrap_or_else(|error| error.into_bytes().into_iter().map(char::from).collect());
     if path.extension().is_some_and(|ending| ending == "toml") {
@@ -62,7 +62,7 @@ impl InjectionFile {
     /// Reads an injection file.
     ///
     /// # Errors
-    /// If it cannot be read or is none.
+    /// If the file cannot be read or is not an injection file.
     pub fn read(path: &Path) -> Result<Self, ScenarioFileError> {
         let text = user_file::read_text(path, user_file::LONGEST_DATA)
             .map_err(|error| ScenarioFileError::File(path.to_owned(), error))?;
@@ -71,10 +71,10 @@ impl InjectionFile {
 }
 
 impl LinkOrder {
-    /// Reads the addresses of the processes of a test, of which this one is `own`.
+    /// Reads the addresses of the processes of a test. `own` is the name of this process.
     ///
     /// # Errors
-    /// If the file cannot be read, or does not name the process.
+    /// If the file cannot be read, has an invalid line, or does not contain the name of this process.
     pub fn read(path: &Path, own: &str) -> Result<Self, ScenarioFileError> {
         let text = user_file::read_text(path, user_file::LONGEST_SETTINGS)
             .map_err(|error| ScenarioFileError::File(path.to_owned(), error))?;

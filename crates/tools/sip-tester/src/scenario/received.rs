@@ -1,4 +1,4 @@
-//! A received message as a scenario reads it: header fields as written.
+//! A message as text, whose header fields a scenario reads as they were written.
 
 use bytes::Bytes;
 use netrig_sip::Name;
@@ -11,7 +11,7 @@ pub struct ReceivedText {
 }
 
 impl ReceivedText {
-    /// Invalid UTF-8 is replaced.
+    /// The text of a message. Invalid UTF-8 is replaced.
     pub fn new(bytes: &[u8]) -> Self {
         Self { text: String::from_utf8_lossy(bytes).into_owned() }
     }
@@ -68,7 +68,7 @@ impl ReceivedText {
         Some((number.trim().parse().ok()?, method.trim()))
     }
 
-    /// The tag of a header field, From or To.
+    /// The tag of the header field `name`, which is From or To.
     pub fn tag_of(&self, name: &str) -> Option<&str> {
         let value = self.value_of(name)?;
         let behind = value.rsplit_once('>').map_or(value, |(_, parameters)| parameters);
@@ -82,7 +82,7 @@ impl ReceivedText {
         via.split(';').find_map(|part| part.trim().strip_prefix("branch=")).map(str::trim)
     }
 
-    /// A response to this request without a body. `line`: status and reason; `tag`: the tag of To, if it has none.
+    /// A response to this request, without a body. `line`: status and reason. `tag`: the tag to add if To has none.
     pub fn response(&self, line: &str, tag: Option<&str>) -> Bytes {
         let mut text = format!("SIP/2.0 {line}\r\n");
         for name in ["Via", "From", "To", "Call-ID", "CSeq"] {

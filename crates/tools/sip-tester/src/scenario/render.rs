@@ -17,11 +17,12 @@ use super::script::EVENT_TYPE;
 use super::template::{CredentialsKeyword, InjectedField, ScriptKeyword, ScriptPiece, ScriptTemplate};
 use crate::media::MediaCodec;
 
-/// Longest text, bytes: that of a datagram.
+/// Longest text, bytes: the largest datagram.
 const LONGEST_TEXT: usize = 65_535;
 
-/// The text of a template in a call, with `[len]` as the length of the body. `branch` gives the branch of the step's transaction; its
-/// argument is added to the step's number. `now` is the time since the start of the run. Credentials answer the challenges in `digest`.
+/// The text of a template in a call. `branch` returns the branch of the step's transaction; its argument is added to
+/// the number of the step. `now` is the time since the start of the run. Credentials answer the challenges in `digest`.
+/// `[len]` becomes the length of the body.
 ///
 /// # Errors
 /// If the value of a keyword is missing, in words.
@@ -45,14 +46,14 @@ pub fn render(
 
 struct Renderer<'a, 'b> {
     call: &'a ScriptCall,
-    /// Branch of the step's transaction; the argument is added to the step's number.
+    /// Returns the branch of the step's transaction. Its argument is added to the number of the step.
     branch: &'a dyn Fn(i64) -> String,
     /// The current time since the start of the run.
     now: Instant,
     run: &'b mut ScriptRun,
     digest: Option<&'b mut DigestClient>,
     text: String,
-    /// The positions of body lengths, and the numbers to add.
+    /// The positions in `text` at which the length of the body is inserted, and the numbers to add to it.
     lengths: Vec<(usize, i64)>,
     /// Whether the rest of the line is left out.
     leaves_out: bool,
@@ -77,7 +78,7 @@ impl Renderer<'_, '_> {
 
     /// The text of a nested template.
     fn inner(&mut self, template: &ScriptTemplate) -> Result<String, String> {
-        // `[len]` and removed lines belong to the message, not to a nested text.
+        // The positions of `[len]` and the removed line of the message do not apply to a nested text.
         let outer = (std::mem::take(&mut self.text), std::mem::take(&mut self.lengths), self.leaves_out);
         self.leaves_out = false;
         let end = self.template(template);
@@ -99,7 +100,7 @@ impl Renderer<'_, '_> {
                 };
                 self.text.push_str(kept);
             }
-            // The rest of a line after a missing header field is left out too.
+            // The rest of a line with a missing header field is left out as well.
             _ if self.leaves_out => {}
             ScriptPiece::Keyword(ScriptKeyword::Length, offset) => {
                 self.lengths.push((self.text.len(), *offset))
@@ -157,7 +158,7 @@ impl Renderer<'_, '_> {
             K::MediaAttributes => attributes(settings.codec),
             K::MediaPort if settings.codec.is_some() => counted(i64::from(settings.media_port(call.number))),
             K::MediaPort | K::RtpStreamAudioPort | K::RtpStreamVideoPort => port(settings.media),
-            // Each call has its own ports, four apart.
+            // The ports of successive calls differ by four.
             K::AutoMediaPort => {
                 counted(i64::from(settings.media.port()) + 4 * ((call.number as i64 - 1) % 10_000))
             }
@@ -173,7 +174,7 @@ impl Renderer<'_, '_> {
             K::BranchOfStep => (self.branch)(offset),
             K::MessageIndex => counted(call.step as i64),
             K::NextUrl => call.next_url.clone(),
-            // It is inserted once the whole text is known.
+            // The length is inserted when the whole text is complete.
             K::Length => String::new(),
             K::PeerTagParameter => {
                 call.peer_tag.as_ref().map(|tag| format!(";tag={tag}")).unwrap_or_default()
@@ -211,7 +212,7 @@ impl Renderer<'_, '_> {
             None => self.call.lines.get(&name).copied(),
             Some(line) => {
                 let text = self.inner(line)?;
-                // A negative line is none: a lookup without a result.
+                // A negative number is the result of a lookup that found no line.
                 let line: f64 =
                     text.trim().parse().map_err(|_| format!("expected a line of {name}, found `{text}`"))?;
                 (line >= 0.0).then_some(line as usize)
@@ -222,7 +223,7 @@ impl Renderer<'_, '_> {
             Some(file) => file.field(line, field.field).map_err(|error| format!("{name}: {error}"))?,
             None => String::new(),
         };
-        // A field may contain credentials.
+        // A field may contain the keyword `authentication`.
         match value
             .split_once("[authentication")
             .and_then(|(before, rest)| Some((before, rest.split_once(']')?)))
@@ -303,8 +304,8 @@ const fn family(address: IpAddr) -> &'static str {
     if address.is_ipv4() { "4" } else { "6" }
 }
 
-/// The form of `[timestamp]`.
+/// The format of `[timestamp]`.
 const TIMESTAMP: &str = "[year]-[month]-[day] [hour]:[minute]:[second].[subsecond digits:6]";
 
-/// The form of a Date (RFC 3261 section 20.17).
+/// The format of a Date (RFC 3261 section 20.17).
 const DATE: &str = "[weekday repr:short], [day] [month repr:short] [year] [hour]:[minute]:[second] GMT";

@@ -24,7 +24,7 @@ const CALLER_MEDIA_PORT: u16 = 6000;
 /// The default media port of the callee.
 const CALLEE_MEDIA_PORT: u16 = 26_000;
 
-/// The rules of calls.
+/// The values of keywords, and the rules of calls.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ScriptSettings {
     /// Destination of messages.
@@ -35,19 +35,19 @@ pub struct ScriptSettings {
     pub local: SocketAddr,
     /// Address for received media.
     pub media: SocketAddr,
-    /// The codec of media, if calls have media; then each call has its own port.
+    /// The codec of the media of calls; `None` if calls have no media. With media, each call has its own port.
     pub codec: Option<MediaCodec>,
     /// Transport of messages.
     pub transport: Transport,
     /// User part of the callee (`-s`).
     pub service: String,
-    /// Length of pauses without a time (`-d`).
+    /// Length of pauses for which the scenario sets no time (`-d`).
     pub pause: Duration,
     /// How long to wait for a message if the step sets no time; `None` for ever.
     pub patience: Option<Duration>,
-    /// User for credentials if the scenario sets none (`-au`, `-ap`).
+    /// User name of credentials for which the scenario sets none (`-au`).
     pub username: String,
-    /// The password.
+    /// Password of credentials for which the scenario sets none (`-ap`).
     pub password: String,
     /// T2 of RFC 3261.
     pub t2: Duration,
@@ -55,7 +55,7 @@ pub struct ScriptSettings {
     pub ends_sessions: bool,
     /// Whether unexpected INFO, NOTIFY, OPTIONS and UPDATE requests are answered 200 (`-aa`).
     pub answers_by_itself: bool,
-    /// A number of this run, for tags and branches.
+    /// A number that identifies this run, in tags, branches and Call-IDs.
     pub run_number: u32,
     /// Number of users.
     pub users: u32,
@@ -64,7 +64,7 @@ pub struct ScriptSettings {
 }
 
 impl ScriptSettings {
-    /// The usual settings of calls with this server, or of those that arrive at this address.
+    /// The default settings of calls to the server of this address, or of calls that arrive at this address.
     pub fn new(address: &EndAddress) -> Self {
         let port = if address.answers_strangers { CALLEE_MEDIA_PORT } else { CALLER_MEDIA_PORT };
         let any = SocketAddr::from((Ipv4Addr::UNSPECIFIED, port));
@@ -124,7 +124,7 @@ impl CallScript {
 }
 
 impl ScriptSettings {
-    /// The media port of a call with this number, from 1: even, and followed by a free one for RTCP.
+    /// The media port of the call with this number (from 1). It is even; the next port is reserved for RTCP.
     pub fn media_port(&self, number: u64) -> u16 {
         let first = self.media.port() & !1;
         let pairs = u64::from((u16::MAX - first) / 2).max(1);
@@ -135,7 +135,7 @@ impl ScriptSettings {
 /// Counts of a step over all calls.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct StepTally {
-    /// Number of its messages, or of its executions.
+    /// Number of messages of the step, or of its executions if it has no message.
     pub done: u64,
     /// Number of retransmissions sent or received.
     pub again: u64,
@@ -145,10 +145,11 @@ pub struct StepTally {
     pub unexpected: u64,
 }
 
-/// The most cached regular expressions: a script whose expressions contain variables creates new ones without limit.
+/// The largest number of cached regular expressions. A script whose expressions contain variables creates new ones
+/// without limit.
 const MOST_PATTERNS: usize = 256;
 
-/// The shared state of the calls of a scenario: the script, the settings, files and variables.
+/// The state that the calls of a scenario share: the script, the settings, files and variables.
 #[derive(Debug)]
 pub struct ScriptRun {
     /// The script.
@@ -161,23 +162,23 @@ pub struct ScriptRun {
     pub of_users: BTreeMap<usize, ScriptValues>,
     /// Injection files by name.
     pub files: BTreeMap<String, InjectionFile>,
-    /// The file of fields without a file.
+    /// The name of the injection file of fields without a file.
     pub default_file: Option<String>,
     /// Counters of the script.
     pub counters: Vec<u64>,
     /// Counts of each step.
     pub tallies: Vec<StepTally>,
     patterns: BTreeMap<String, Regex>,
-    /// The keyword `dynamic_id`.
+    /// The last value of the keyword `dynamic_id`.
     pub dynamic_id: u64,
-    /// Nonce counts.
+    /// Counts of the uses of each nonce (RFC 7616 section 3.4).
     pub nonces: NonceCounts,
-    /// The random stream.
+    /// The random stream of all calls.
     pub draws: Stream,
 }
 
 impl ScriptRun {
-    /// A run before its start.
+    /// The state before the first call.
     pub fn new(script: CallScript, settings: ScriptSettings, draws: Stream) -> Self {
         let variables = script.variables.iter().count();
         let counters = vec![0; script.counters.len()];

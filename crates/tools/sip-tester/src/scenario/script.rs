@@ -12,7 +12,7 @@ use super::variables::{VariableId, VariableTable};
 /// The longest time of a step, s.
 pub(super) const LONGEST_TIME: f64 = 1e6;
 
-/// The index of a name. A new name is added.
+/// The index of a name in `names`. An unknown name is added.
 pub(super) fn place_of(names: &mut Vec<String>, name: &str) -> usize {
     names.iter().position(|known| known == name).unwrap_or_else(|| {
         names.push(name.to_owned());
@@ -37,8 +37,8 @@ pub struct CallScript {
     pub response_times: Vec<String>,
     /// Names of counters.
     pub counters: Vec<String>,
-    /// The step to which unexpected messages go (`_unexp.main`). The variable `_unexp.retaddr` then holds the number of the
-    /// interrupted step, `_unexp.pausedaddr` the end of its pause.
+    /// The step at which a call continues after an unexpected message (`_unexp.main`). The variable `_unexp.retaddr`
+    /// then contains the number of the interrupted step, and `_unexp.pausedaddr` the end of its pause.
     pub on_unexpected: Option<usize>,
 }
 
@@ -47,32 +47,32 @@ pub struct CallScript {
 pub struct ScriptStep {
     /// Line in the file, from 1.
     pub line: usize,
-    /// Its kind.
+    /// The kind of the step.
     pub kind: StepKind,
-    /// Response times that start with it.
+    /// Response times whose measurement starts with the step.
     pub starts: Vec<usize>,
-    /// The response time that ends with it.
+    /// The response time whose measurement ends with the step.
     pub ends: Option<usize>,
-    /// Whether that response time is measured each time.
+    /// Whether that response time is measured each time the step runs, not only the first time.
     pub ends_again: bool,
-    /// The counter that it raises.
+    /// The counter that the step increments.
     pub counter: Option<usize>,
-    /// Share of its messages that are deliberately lost, 0 to 1.
+    /// Share of the step's messages that are deliberately lost, 0 to 1.
     pub lost: f64,
-    /// Actions on the received message, or at this point.
+    /// Actions that run after the message of the step, or at this point of the call.
     pub actions: Vec<ScriptAction>,
-    /// Condition for running it.
+    /// Condition under which the step runs.
     pub condition: Option<StepCondition>,
-    /// The next step, if not the following one.
+    /// The next step, if it may differ from the following one.
     pub branch: Option<StepBranch>,
     /// The next step after a time-out.
     pub on_timeout: Option<usize>,
-    /// Its name on the screen.
+    /// The text that describes the step in reports.
     pub display: Option<String>,
 }
 
 impl CallScript {
-    /// The line of the first step that needs another process of the test, and its element.
+    /// The line of the first step that needs another process of the test, and the name of its element.
     pub fn needs_link(&self) -> Option<(usize, &'static str)> {
         self.steps.iter().find_map(|step| match step.kind {
             StepKind::SendCommand { .. } => Some((step.line, "sendCmd")),
@@ -153,7 +153,7 @@ pub struct StepCondition {
 /// The next step of a call.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct StepBranch {
-    /// Index of the step; beyond the last one the call ends.
+    /// Index of the step. If it is beyond the last step, the call ends.
     pub to: usize,
     /// Condition: this variable is set.
     pub test: Option<VariableId>,
@@ -168,7 +168,7 @@ pub enum StepKind {
     Send(SendStep),
     /// Wait for a message.
     Receive(ReceiveStep),
-    /// Pause.
+    /// Pause, and then run the next step.
     Pause(ScriptPause),
     /// Wait at the end of the call, and answer retransmissions meanwhile.
     TimeWait(ScriptPause),
@@ -197,11 +197,11 @@ pub struct SendStep {
     pub message: ScriptTemplate,
     /// First pause before a retransmission over UDP. `None`: no retransmission.
     pub again_after: Option<Duration>,
-    /// How long it is retransmitted; `None`: 64 times the first pause.
+    /// How long the message is retransmitted; `None`: 64 times the first pause.
     pub timeout: Option<Duration>,
-    /// The transaction that it starts.
+    /// The named transaction that the request starts.
     pub begins: Option<usize>,
-    /// The transaction whose response it acknowledges.
+    /// The named transaction whose response the ACK acknowledges.
     pub acknowledges: Option<usize>,
 }
 
@@ -212,13 +212,13 @@ pub struct ReceiveStep {
     pub expected: ExpectedMessage,
     /// Whether the call continues without it.
     pub presence: MessagePresence,
-    /// Whether an optional message moves the call on.
+    /// Whether an optional message may advance the call to the next step.
     pub moves_on: bool,
-    /// How long to wait.
+    /// How long to wait for the message; `None`: the default of the run.
     pub timeout: Option<Duration>,
-    /// Whether its Record-Route becomes the route set.
+    /// Whether the Record-Route of the message becomes the route set.
     pub keeps_routes: bool,
-    /// The transaction that a response belongs to.
+    /// The named transaction to which a response must belong.
     pub transaction: Option<usize>,
 }
 
@@ -256,16 +256,16 @@ pub enum ScriptPause {
     Variable(VariableId),
 }
 
-/// The media addresses of a call, by the session descriptions of both sides.
+/// The media addresses of a call, from the session descriptions of both sides.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MediaEnds {
-    /// The source of media whose address is not in the own description.
+    /// The local address of media that the tester's session description does not contain.
     pub default: SocketAddr,
-    /// The own addresses.
+    /// The addresses of the tester.
     pub local: BTreeMap<MediaKind, SocketAddr>,
     /// The addresses of the other side.
     pub remote: BTreeMap<MediaKind, SocketAddr>,
-    /// Protocol and payload types in the media line of the other side's audio.
+    /// Protocol and payload types in the audio line of the other side's description.
     pub formats: String,
     /// Payload type of telephone events in the other side's description.
     pub event_type: u8,
@@ -287,12 +287,12 @@ impl MediaEnds {
         words.next() == Some("RTP/AVP") && words.any(|word| word.parse() == Ok(payload_type))
     }
 
-    /// The addresses of one kind of media; the other side's if known.
+    /// The tester's address for one kind of media, and the other side's if known.
     pub fn of(&self, kind: MediaKind) -> (SocketAddr, Option<SocketAddr>) {
         (self.local.get(&kind).copied().unwrap_or(self.default), self.remote.get(&kind).copied())
     }
 
-    /// Takes the session description of a sent or received message. Unknown parts are ignored.
+    /// Reads the addresses from the session description of a sent or received message. Unknown parts are ignored.
     pub fn learn(&mut self, message: &str, is_sent: bool) {
         let Some((_, body)) = message.split_once("\r\n\r\n").filter(|(_, body)| body.contains("m=")) else {
             return;

@@ -15,13 +15,13 @@ use super::template::{ScriptTemplate, ScriptWords};
 use super::variables::{VariableId, VariableScope};
 use super::xml::{LaxElement, LaxXmlError, ScenarioWarning, read_lax_xml};
 
-/// Why a scenario cannot be run.
+/// Why a SIPp scenario cannot be run.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("line {line}: {what}")]
 pub struct ScenarioError {
     /// Line, from 1.
     pub line: usize,
-    /// What is wrong, and what was expected.
+    /// The error, and the expected value.
     pub what: String,
 }
 
@@ -31,10 +31,10 @@ impl From<LaxXmlError> for ScenarioError {
     }
 }
 
-/// Reads a SIPp scenario. Also returns the leniently accepted places.
+/// Reads a SIPp scenario. Also returns warnings about deviations that are accepted.
 ///
 /// # Errors
-/// If it cannot be read, or uses an unsupported feature.
+/// If the text is not a SIPp scenario, or uses an unsupported feature.
 pub fn read_sipp_scenario(
     text: &str,
     words: ScriptWords<'_>,
@@ -61,14 +61,14 @@ pub fn read_sipp_scenario(
     Ok((reader.script, reader.warnings))
 }
 
-/// Labels, and the steps that refer to them.
+/// The index of the step at each label.
 #[derive(Default)]
 struct ScriptLabels {
     steps: BTreeMap<String, usize>,
     opening: BTreeMap<String, usize>,
 }
 
-/// A parsed step whose labels are still names.
+/// A parsed step whose jump targets are names of labels, not indices.
 struct UnlinkedStep {
     step: ScriptStep,
     next: Option<(String, Option<VariableId>, f64)>,
@@ -79,7 +79,7 @@ struct SippReader<'a> {
     script: CallScript,
     words: ScriptWords<'a>,
     warnings: Vec<ScenarioWarning>,
-    /// Methods sent so far without their own transaction.
+    /// Methods of the requests so far that start no named transaction.
     methods: Vec<String>,
     labels: ScriptLabels,
 }
@@ -105,7 +105,7 @@ impl SippReader<'_> {
                 return error(element.line, "<timewait> has to be the last step");
             }
             match &*element.name {
-                // SIPp's screens group times by these.
+                // These elements only affect the screens of SIPp.
                 "CallLengthRepartition" | "ResponseTimeRepartition" => {}
                 "Global" => self.declare(element, Some(VariableScope::Global))?,
                 "User" => self.declare(element, Some(VariableScope::User))?,
@@ -233,7 +233,7 @@ impl SippReader<'_> {
         self.common(element, kind)
     }
 
-    /// Attributes of all steps.
+    /// Reads the attributes that all kinds of steps have.
     fn common(&mut self, element: &LaxElement, kind: StepKind) -> Result<UnlinkedStep, ScenarioError> {
         let line = element.line;
         let names = |value: &str| value.split(',').map(|name| name.trim().to_owned()).collect::<Vec<_>>();
@@ -241,7 +241,7 @@ impl SippReader<'_> {
             element.attribute("start_rtd").map(|names_of| names(&names_of.value)).unwrap_or_default();
         let starts = starts.iter().map(|name| place_of(&mut self.script.response_times, name)).collect();
         let ends = element.attribute("rtd").map(|rtd| {
-            // Numbers are names; `true` is the first.
+            // The name of a response time is its number; `true` stands for the first.
             let name = if rtd.value == "true" { "1" } else { rtd.value.trim() };
             place_of(&mut self.script.response_times, name)
         });
@@ -349,7 +349,7 @@ impl SippReader<'_> {
             (None, None) => return error(line, "expected request or response in <recv>"),
         };
         let presence = self.presence(element)?;
-        // Every challenge is remembered for credentials, so the value has no effect.
+        // Every challenge is stored for credentials, so the value of `auth` has no effect.
         self.truth(element, "auth")?;
         let moves_on = self.truth(element, "advance_state")?.unwrap_or(true);
         if !moves_on && presence == MessagePresence::Mandatory {
@@ -433,7 +433,7 @@ impl SippReader<'_> {
         })
     }
 
-    // Attributes.
+    // Readers of attributes.
 
     fn required(&self, element: &LaxElement, name: &str) -> Result<String, ScenarioError> {
         match element.attribute(name) {
@@ -452,7 +452,7 @@ impl SippReader<'_> {
 
     fn milliseconds(&self, element: &LaxElement, name: &str) -> Result<Option<Duration>, ScenarioError> {
         let Some(number) = self.number(element, name)? else { return Ok(None) };
-        // A zero of SIPp means no time.
+        // In SIPp, 0 means that no time is set.
         Ok((number > 0.0).then(|| Duration::from_secs_f64((number / 1000.0).min(LONGEST_TIME))))
     }
 
@@ -476,7 +476,7 @@ impl SippReader<'_> {
         Ok(Some(self.script.variables.used(&found.value)))
     }
 
-    /// The message of an element, without white space around its lines, and with CR LF.
+    /// The message in an element. White space around lines is removed, and lines end with CR LF.
     fn data(&self, element: &LaxElement) -> Result<String, ScenarioError> {
         let Some(data) = &element.data else {
             return error(
@@ -507,7 +507,7 @@ impl SippReader<'_> {
     }
 }
 
-/// Turns labels into indices.
+/// Replaces the names of labels by the indices of their steps.
 fn link(
     steps: Vec<UnlinkedStep>,
     labels: &BTreeMap<String, usize>,

@@ -22,11 +22,11 @@ pub enum ScriptPiece {
     Variable(VariableId),
     /// A field of an injection file.
     Field(InjectedField),
-    /// A header field of the last received message; if it has none, the line is left out.
+    /// A header field of the last received message. If the message does not have it, the line is left out.
     LastHeader(String),
     /// The contents of a file.
     File(Box<ScriptTemplate>),
-    /// A text, repeated as often as a variable says.
+    /// A text, repeated by the number in a variable.
     Fill(String, VariableId),
     /// Credentials for the last challenge.
     Credentials(Box<CredentialsKeyword>),
@@ -39,7 +39,7 @@ pub struct InjectedField {
     pub file: Option<String>,
     /// Index of the field, from 0.
     pub field: usize,
-    /// The line, if the scenario sets it; otherwise that of the call.
+    /// The line that the scenario sets; `None` for the line of the call.
     pub line: Option<Box<ScriptTemplate>>,
 }
 
@@ -152,7 +152,7 @@ pub enum ScriptTemplateError {
     FileName(String),
 }
 
-/// The names that keywords may refer to.
+/// Keywords that the user defines.
 #[derive(Clone, Copy, Debug)]
 pub struct ScriptWords<'a> {
     /// Additional keywords of the user, from `--key`.
@@ -216,7 +216,7 @@ impl ScriptTemplate {
         }
     }
 
-    /// The text of the template, with these names of variables. Reading it gives the same template.
+    /// The text of the template. `name_of` returns the names of variables. Parsing the text gives the same template.
     pub fn to_text(&self, name_of: &dyn Fn(VariableId) -> String) -> String {
         let inner = |template: &Self| template.to_text(name_of);
         let of = |piece: &ScriptPiece| match piece {
@@ -248,7 +248,7 @@ impl ScriptTemplate {
         self.pieces.iter().map(of).collect()
     }
 
-    /// Its fields of injection files.
+    /// The fields of injection files in the template.
     pub fn fields(&self) -> impl Iterator<Item = &InjectedField> {
         self.pieces.iter().filter_map(|piece| match piece {
             ScriptPiece::Field(field) => Some(field),
@@ -273,7 +273,7 @@ fn hexadecimal(text: &str) -> Option<(char, usize)> {
     Some((char::from(code), 2 + count))
 }
 
-/// The position of a character outside quotation marks.
+/// The position of the first `wanted` character outside quotation marks.
 fn unquoted(text: &str, wanted: char) -> Option<usize> {
     let mut is_quoted = false;
     text.char_indices().find_map(|(place, letter)| {
@@ -333,7 +333,7 @@ fn piece(
     Err(ScriptTemplateError::Unknown(keyword.to_owned()))
 }
 
-/// A keyword and the signed number after it: `cseq+1`.
+/// Splits `cseq+1` into the keyword and the signed number after it, or 0.
 fn with_offset(keyword: &str) -> (&str, i64) {
     let Some(place) = keyword.find(['+', '-']) else { return (keyword, 0) };
     let digits = &keyword[place + 1..];

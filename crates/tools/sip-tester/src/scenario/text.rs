@@ -12,7 +12,7 @@ use crate::load_text::tester;
 use crate::media::{MediaReport, MediaShare};
 
 impl ScenarioSecond {
-    /// The second in a line.
+    /// One line about the second.
     pub fn text(&self) -> String {
         let Self { second: number, begun, succeeded, failed, open, again, faults } = self;
         let mut text = format!(
@@ -99,7 +99,7 @@ fn failures(document: &ScenarioDocument, width: usize, text: &mut String) {
 }
 
 fn steps(document: &ScenarioDocument, width: usize, text: &mut String) {
-    /// Room for numbers behind what a step does, and for what it does.
+    /// Width of the numbers of a step, and of the words that describe it.
     const NUMBERS: usize = 48;
     const WORDS: std::ops::RangeInclusive<usize> = 30..=60;
     let room = width.saturating_sub(NUMBERS).clamp(*WORDS.start(), *WORDS.end());
@@ -122,7 +122,7 @@ fn delays(document: &ScenarioDocument, text: &mut String) {
     table.write(text);
 }
 
-/// The voice of sessions.
+/// Writes the results of the voice of sessions.
 fn voice_of(voice: &MediaReport, width: usize, text: &mut String) {
     let written = |mean: &MediaShare, write: &dyn Fn(f64) -> String| match (mean.low, mean.high) {
         (Some(low), Some(high)) => format!("{} ({} to {})", write(mean.value), write(low), write(high)),
@@ -234,7 +234,7 @@ fn rest(document: &ScenarioDocument, width: usize, text: &mut String) {
 }
 
 impl CallScript {
-    /// The steps, and what is doubtful in the scenario.
+    /// The steps of the scenario, and the warnings, as text.
     pub fn text(&self, warnings: &[ScenarioWarning], width: usize) -> String {
         let steps = counted(self.steps.len() as u64, "step", "steps");
         let mut text = format!("{:?}: {steps}\n", self.name);

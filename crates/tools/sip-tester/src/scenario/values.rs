@@ -5,7 +5,7 @@ use super::variables::{ScriptVariable, VariableId, VariableScope};
 /// The value of a variable.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub enum ScriptValue {
-    /// Not set.
+    /// The variable is not set.
     #[default]
     Unset,
     /// A number.
@@ -17,11 +17,11 @@ pub enum ScriptValue {
 }
 
 impl ScriptValue {
-    /// Whether it counts as set: a false result of a test does not.
+    /// Whether the value counts as set. A false result of a test and the number 0 do not.
     pub const fn is_set(&self) -> bool {
         match self {
             Self::Unset => false,
-            // For SIPp, the number 0 is no value.
+            // As in SIPp, the number 0 counts as unset.
             Self::Number(number) => *number != 0.0,
             Self::Text(_) => true,
             Self::Truth(truth) => *truth,
@@ -50,12 +50,12 @@ impl ScriptValue {
     }
 }
 
-/// The values that a call sees: its own, those of its user and those of the run, by the index of the variable.
+/// The values of variables by index: those of the call, of its user, and of the run.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct ScriptValues(Vec<ScriptValue>);
 
 impl ScriptValues {
-    /// Room for all variables.
+    /// Values for this number of variables, all unset.
     pub fn new(variables: usize) -> Self {
         Self(vec![ScriptValue::Unset; variables])
     }
@@ -72,7 +72,7 @@ impl ScriptValues {
         }
     }
 
-    /// Copies the values of one scope from another set.
+    /// Copies the values of variables with one scope from `others`.
     pub fn take_scope<'a>(
         &mut self,
         others: &Self,

@@ -39,7 +39,8 @@ impl VariableTable {
         id
     }
 
-    /// The same without counting a use. A known variable keeps its scope.
+    /// The variable with this name, without counting a use. It is added with this scope if unknown. A known variable
+    /// keeps its scope.
     pub fn declared(&mut self, name: &str, scope: VariableScope) -> VariableId {
         let name = name.trim();
         let place = self.0.iter().position(|variable| variable.name == name).unwrap_or_else(|| {

@@ -1,4 +1,4 @@
-//! XML as SIPp 3.6 reads it. It accepts more than XML allows; each such place is a warning.
+//! Reads XML like SIPp 3.6, which accepts more than XML allows. Each such deviation gives a warning.
 
 use std::cell::Cell;
 use std::ops::Range;
@@ -6,14 +6,14 @@ use std::ops::Range;
 /// Deepest nesting of elements.
 const DEEPEST: usize = 64;
 
-/// An element.
+/// An element of the file.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct LaxElement {
     /// Its name.
     pub name: String,
     /// The line of its start tag, from 1.
     pub line: usize,
-    /// Its attributes in order; of two with one name, the first counts.
+    /// Its attributes in order. If two have the same name, only the first is stored.
     pub attributes: Vec<LaxAttribute>,
     /// Its child elements.
     pub children: Vec<LaxElement>,
@@ -21,7 +21,7 @@ pub struct LaxElement {
     pub data: Option<LaxData>,
 }
 
-/// An attribute.
+/// An attribute of an element.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LaxAttribute {
     /// Its name.
@@ -41,7 +41,7 @@ pub struct LaxData {
     pub line: usize,
 }
 
-/// A place that is accepted although it is wrong, or that has less effect than it seems.
+/// A warning about text that is accepted although it is wrong, or that has less effect than it seems to have.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ScenarioWarning {
     /// Line, from 1.
@@ -102,9 +102,9 @@ enum LaxMarkup {
 
 struct LaxReader<'a> {
     text: &'a str,
-    /// Byte offset.
+    /// Byte offset of the next character to read.
     at: usize,
-    /// An offset and its line.
+    /// A byte offset and its line number, to count lines from there.
     known: Cell<(usize, usize)>,
     warnings: Vec<ScenarioWarning>,
 }
@@ -134,7 +134,7 @@ impl<'a> LaxReader<'a> {
         Err(LaxXmlError { line: self.line_of(at), what: what.into() })
     }
 
-    /// The text up to `end`, which is skipped.
+    /// Returns the text before `end`, and skips both.
     fn until(&mut self, end: &str, what: &str) -> Result<&'a str, LaxXmlError> {
         let rest = self.rest();
         match rest.find(end) {
@@ -183,7 +183,7 @@ impl<'a> LaxReader<'a> {
         }
     }
 
-    /// The contents of an element, up to its end tag.
+    /// Reads the contents of an element, up to its end tag.
     fn inside(&mut self, mut element: LaxElement, depth: usize) -> Result<LaxElement, LaxXmlError> {
         if depth > DEEPEST {
             return self.error(self.at, format!("more than {DEEPEST} elements are nested"));
@@ -232,7 +232,7 @@ impl<'a> LaxReader<'a> {
         skipped > 0
     }
 
-    /// `None` if another tag begins within it: then the file is read up to there.
+    /// Reads a start tag. If another tag begins within it, returns `None`, and the rest of the file is ignored.
     fn start_tag(&mut self) -> Result<Option<LaxMarkup>, LaxXmlError> {
         let began = self.at;
         let mut element = LaxElement { line: self.line(), ..LaxElement::default() };
@@ -295,7 +295,7 @@ impl<'a> LaxReader<'a> {
         Ok(())
     }
 
-    /// The position of the value, up to the quotation mark without a backslash.
+    /// The position of a value, up to the next quotation mark that has no backslash before it.
     fn raw_value(&mut self, quote: char, name: &str) -> Result<Range<usize>, LaxXmlError> {
         let began = self.at;
         let mut letters = self.rest().char_indices();
@@ -332,7 +332,7 @@ impl<'a> LaxReader<'a> {
         value
     }
 
-    /// A backslash as SIPp reads it, and the number of bytes.
+    /// The character of a backslash escape as in SIPp, and the number of bytes of the escape.
     fn escape(&mut self, rest: &str, line: usize, name: &str) -> (Option<char>, usize) {
         let taken = match rest[1..].chars().next() {
             Some('"') => '"',
@@ -340,7 +340,7 @@ impl<'a> LaxReader<'a> {
             Some('t') => '\t',
             Some('r') => '\r',
             Some('\\') => '\\',
-            // A backslash of a regular expression.
+            // Other backslashes are kept: they belong to regular expressions.
             _ => return (Some('\\'), 1),
         };
         if taken == '"' {

@@ -12,7 +12,7 @@ use super::state::ScreenState;
 use crate::load_text::with_flag;
 use netrig_core::text::words;
 
-/// Draws the whole screen. No information is in a colour alone.
+/// Draws the whole screen. Colours only repeat information that is also in the text.
 pub fn draw(frame: &mut Frame<'_>, state: &ScreenState) {
     let delays = u16::try_from(state.delays.len()).unwrap_or(u16::MAX).clamp(1, 8) + 3;
     let [head, rates, delayed, rest, tester, foot] = Layout::vertical([
@@ -38,7 +38,7 @@ pub fn draw(frame: &mut Frame<'_>, state: &ScreenState) {
     frame.render_widget(Paragraph::new(keys(state)).style(Style::new().add_modifier(Modifier::DIM)), foot);
 }
 
-/// The keys of a load, in a line.
+/// One line with the available keys.
 fn keys(state: &ScreenState) -> String {
     if state.is_search {
         return "q: end the search with the results so far".to_owned();
@@ -50,7 +50,7 @@ fn keys(state: &ScreenState) -> String {
     )
 }
 
-/// The target, the progress, and the interventions.
+/// Draws the target, the progress, and the interventions.
 fn heading(frame: &mut Frame<'_>, area: Rect, state: &ScreenState) {
     let over = state.seconds.back().map_or(0, |second| second.second + 1);
     let state_of = match (state.is_ending, state.is_paused) {
@@ -70,7 +70,7 @@ fn heading(frame: &mut Frame<'_>, area: Rect, state: &ScreenState) {
     frame.render_widget(Line::from(spans), area);
 }
 
-/// Values per second: a curve each, on one scale.
+/// Draws a curve of each value per second. All curves have the same scale.
 fn curves(frame: &mut Frame<'_>, area: Rect, state: &ScreenState) {
     type Value = fn(&SecondRow) -> f64;
     let all: [(&str, Value, Color); 4] = [
@@ -94,7 +94,7 @@ fn curves(frame: &mut Frame<'_>, area: Rect, state: &ScreenState) {
         let [label, curve] = Layout::horizontal([Constraint::Length(LABEL), Constraint::Min(1)]).areas(*row);
         let now = seconds.last().map_or(0.0, |second| of(second));
         frame.render_widget(Paragraph::new(format!("{name:<10}{:>9}/s", plain(round(now)))), label);
-        // In hundredths, since a rate may be below one.
+        // Values are in hundredths, since a rate may be below one.
         let data = seconds.iter().map(|second| (of(second) * 100.0).round() as u64);
         let sparkline = Sparkline::default().data(data).max((most * 100.0).ceil() as u64);
         frame.render_widget(sparkline.style(Style::new().fg(*color)), curve);
@@ -140,7 +140,7 @@ fn delay_table(frame: &mut Frame<'_>, area: Rect, state: &ScreenState) {
     frame.render_widget(table, area);
 }
 
-/// `mean 3 ms, bound 1.5 s: kept`.
+/// The text of a threshold: `mean 3 ms, bound 1.5 s: kept`.
 fn threshold(row: &ThresholdRow) -> String {
     let words = |value| if row.unit == "us" { micros(value) } else { percent(value) };
     let verdict = if row.kept { "kept" } else { "NOT kept" };
@@ -148,7 +148,7 @@ fn threshold(row: &ThresholdRow) -> String {
     format!("{statistic}{}, bound {}: {verdict}", words(row.was), words(row.bound))
 }
 
-/// The style that highlights a fault.
+/// The style of a value, which highlights a fault unless `is_well`.
 fn lit(is_well: bool) -> Style {
     if is_well { Style::new() } else { Style::new().fg(Color::Red).add_modifier(Modifier::BOLD) }
 }
@@ -170,7 +170,7 @@ fn search_steps(frame: &mut Frame<'_>, area: Rect, state: &ScreenState) {
     frame.render_widget(Paragraph::new(lines).block(block), area);
 }
 
-/// The state of the tester itself.
+/// Draws the state of the tester itself.
 fn tester_box(frame: &mut Frame<'_>, area: Rect, state: &ScreenState) {
     let last = state.seconds.back();
     let cpu = last.map_or(0.0, |second| second.tester_cpu) / f64::from(state.threads.max(1));

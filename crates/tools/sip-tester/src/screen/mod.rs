@@ -15,7 +15,7 @@ use ratatui::crossterm::event::{self, Event, KeyEventKind};
 
 pub use state::{KeyAction, ScreenState};
 
-/// The longest delay of a key, or of a finished second.
+/// The longest delay until the screen shows the effect of a key or the end of a second.
 const LOOK: Duration = Duration::from_millis(100);
 
 /// A screen during a load or a search. It is closed when dropped.
@@ -35,9 +35,9 @@ struct SharedScreen {
 /// The effects of keys.
 #[derive(Clone)]
 pub struct KeyEffects {
-    /// Ends the load or the search at once.
+    /// Set to end the load or the search immediately.
     pub stop: Arc<AtomicBool>,
-    /// Changes the load; without it, the key for the end stops it at once.
+    /// Changes the load. If it is `None`, the key that ends the load stops it immediately.
     pub control: Option<Arc<Control>>,
     /// Ends the program. Called if the end is requested twice; the terminal is restored before.
     pub abort: fn() -> !,
@@ -95,7 +95,7 @@ impl SharedScreen {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Waits for a key for a while, and carries out its action.
+    /// Waits for a key for at most [`LOOK`], and performs its action.
     fn take_keys(&self, effects: &KeyEffects) {
         match event::poll(LOOK) {
             Ok(true) => {}
@@ -123,7 +123,7 @@ impl KeyEffects {
             (KeyAction::Enough, Some(control)) => control.enough(),
             (KeyAction::Speed(_), None) => {}
             (KeyAction::Enough | KeyAction::Interrupt, _) => {
-                // As with signals: the second request takes effect at once.
+                // As with signals, the second request ends the program immediately.
                 if self.stop.swap(true, Ordering::Relaxed) {
                     terminal::restore();
                     (self.abort)();

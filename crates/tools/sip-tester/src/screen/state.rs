@@ -7,13 +7,13 @@ use netrig_sip::load::Pace;
 use netrig_sip_net::load::{DelayRow, FailureRow, LoadOrder, SPEEDS, SecondRow, SoFar, ThresholdRow};
 use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 
-/// Seconds kept for the curves: more than the width of any terminal.
+/// Number of seconds that are stored for the curves: more than the width of any terminal.
 const KEPT: usize = 600;
 
-/// Kept steps of a search.
+/// Number of finished steps of a search that are stored.
 const STEPS: usize = 100;
 
-/// Factor of the rate for one press of `+` or `-`.
+/// One press of `+` multiplies the rate by this factor, and one press of `-` divides it.
 const STEP: f64 = 1.1;
 
 /// The state that the screen shows.
@@ -25,13 +25,13 @@ pub struct ScreenState {
     pub lasts: f64,
     /// Threads of the tester.
     pub threads: u16,
-    /// Whether it is a search, which selects its rates itself.
+    /// Whether the screen shows a search, which selects its rates itself.
     pub is_search: bool,
-    /// Whether there is a plan in users per second.
+    /// Whether attempts start at a planned rate, in contrast to a closed loop of users.
     pub is_open_loop: bool,
     /// Factor of the planned rate.
     pub factor: f64,
-    /// Whether no call starts until the user goes on.
+    /// Whether no call starts until the user ends the pause.
     pub is_paused: bool,
     /// Whether no new call starts.
     pub is_ending: bool,
@@ -51,7 +51,7 @@ pub struct ScreenState {
     pub fault: Option<(u64, String)>,
     /// Seconds with faults.
     pub faulty: u64,
-    /// Steps of a search that are over.
+    /// Lines about the finished steps of a search, the last one first.
     pub steps: VecDeque<String>,
 }
 
@@ -79,20 +79,20 @@ impl ScreenState {
         }
     }
 
-    /// A step of a search starts.
+    /// Resets the state for a new step of a search.
     pub fn begin_step(&mut self, title: String, order: &LoadOrder) {
         let steps = std::mem::take(&mut self.steps);
         let is_ending = self.is_ending;
         *self = Self { is_search: true, is_ending, steps, ..Self::of(title, order) };
     }
 
-    /// A step of a search has ended.
+    /// Adds the line about a finished step of a search.
     pub fn end_step(&mut self, line: String) {
         self.steps.push_front(line);
         self.steps.truncate(STEPS);
     }
 
-    /// A second is over.
+    /// Updates the state at the end of a second.
     pub fn second(&mut self, row: &SecondRow, so_far: SoFar<'_>, order: &LoadOrder) {
         self.delays = so_far.delays();
         self.failures = so_far.failures();
@@ -110,7 +110,7 @@ impl ScreenState {
         }
     }
 
-    /// The action that a key requests. The state changes at once.
+    /// The action that a key requests. The state changes immediately.
     pub fn key(&mut self, key: KeyEvent) -> Option<KeyAction> {
         let is_control = key.modifiers.contains(KeyModifiers::CONTROL);
         match key.code {
@@ -133,7 +133,8 @@ impl ScreenState {
         }
     }
 
-    /// A pause continues; a changed rate takes effect after it.
+    /// Multiplies the factor of the rate by `by`. During a pause, no action is returned: the new rate takes effect
+    /// after the pause.
     fn change(&mut self, by: f64) -> Option<KeyAction> {
         let (least, most) = SPEEDS;
         // Rounded to a hundredth, so that steps down reverse steps up.
@@ -166,7 +167,7 @@ mod tests {
             press(&mut state, &[Up, Char('+'), Down, Char('-'), PageUp]),
             speeds(&[1.1, 1.21, 1.1, 1.0, 2.0])
         );
-        // A rate that is changed during a pause takes effect after it.
+        // A rate that is changed during a pause takes effect after the pause.
         assert_eq!(
             press(&mut state, &[Char(' '), Char('+'), Char('p')]),
             [Some(KeyAction::Speed(0.0)), None, Some(KeyAction::Speed(2.2))]

@@ -12,7 +12,7 @@ use ratatui::crossterm::terminal::{
     EnterAlternateScreen, LeaveAlternateScreen, disable_raw_mode, enable_raw_mode,
 };
 
-/// Whether the terminal is a screen now.
+/// Whether the terminal is in screen mode (alternate screen, raw mode).
 static IS_SCREEN: AtomicBool = AtomicBool::new(false);
 
 /// Whether stderr is a suitable terminal and stdin can deliver keys.
@@ -21,14 +21,14 @@ pub fn can_be_screen() -> bool {
     stderr().is_terminal() && stdin().is_terminal() && !is_dumb
 }
 
-/// The terminal as a screen, until it is dropped, the program panics, or [`restore`] is called.
+/// The terminal in screen mode, until this is dropped, the program panics, or [`restore`] is called.
 pub struct Screen {
     /// The terminal.
     pub terminal: Terminal<CrosstermBackend<Stderr>>,
 }
 
 impl Screen {
-    /// Takes over the terminal of stderr.
+    /// Puts the terminal of stderr into screen mode.
     pub fn open() -> std::io::Result<Self> {
         static HOOK: Once = Once::new();
         HOOK.call_once(|| {
@@ -53,12 +53,12 @@ impl Drop for Screen {
     }
 }
 
-/// Whether the terminal is still a screen: it may have been restored.
+/// Whether the terminal is still in screen mode. It may have been restored.
 pub fn is_screen() -> bool {
     IS_SCREEN.load(Ordering::Relaxed)
 }
 
-/// Restores the terminal if it is a screen. Code that ends the program at once calls it first.
+/// Restores the terminal if it is in screen mode. Code that ends the program immediately calls it first.
 pub fn restore() {
     if IS_SCREEN.swap(false, Ordering::Relaxed) {
         // If the terminal is gone, nothing can be restored.

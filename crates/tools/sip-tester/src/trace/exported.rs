@@ -14,10 +14,11 @@ const PORTS: [u16; 2] = [25, 26];
 const TCP: u32 = 2;
 const UDP: u32 = 3;
 
-/// The most bytes before the message.
+/// The largest number of bytes before the message.
 const HEADING: usize = 96;
 
-/// A message with its sender and its receiver. Over TLS it is exported as TCP, since only the decrypted text is known.
+/// The exported PDU of a message with its sender and receiver. A message over TLS is exported as TCP, since only the
+/// decrypted text is known.
 pub fn export([from, to]: [SocketAddr; 2], message: &[u8]) -> Vec<u8> {
     let mut packet = Vec::with_capacity(HEADING + message.len());
     let mut option = |tag: u16, value: &[u8]| {

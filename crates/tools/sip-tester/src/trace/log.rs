@@ -13,7 +13,7 @@ use netrig_sip::header::Transport;
 /// First line of a log.
 pub const LOG_HEADING: &str = "# netrig SIP message log, version 1\n";
 
-/// A SIP message on its way from one address to another.
+/// A SIP message with its time, sender and receiver.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TracedMessage {
     /// Capture time, ns since 1970.
@@ -22,7 +22,7 @@ pub struct TracedMessage {
     pub from: SocketAddr,
     /// The receiver.
     pub to: SocketAddr,
-    /// Its transport.
+    /// The transport.
     pub transport: Transport,
     /// The whole message as on the wire.
     pub bytes: Bytes,
@@ -45,9 +45,9 @@ pub enum LogError {
     Short {
         /// Line of the entry's heading.
         line: usize,
-        /// Available bytes.
+        /// The number of bytes in the file.
         found: usize,
-        /// Announced bytes.
+        /// The length in the heading, bytes.
         length: usize,
     },
 }
@@ -55,9 +55,9 @@ pub enum LogError {
 /// Whether the program that wrote the log sent or received a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LogDirection {
-    /// Sent.
+    /// The program sent the message.
     Sent,
-    /// Received.
+    /// The program received the message.
     Received,
 }
 
@@ -73,7 +73,7 @@ impl LogDirection {
 /// Writes one entry.
 ///
 /// # Errors
-/// Those of `out`.
+/// The errors of `out`.
 pub fn write_entry(out: &mut impl Write, direction: LogDirection, message: &TracedMessage) -> io::Result<()> {
     let TracedMessage { at_ns, from, to, transport, bytes } = message;
     let mut heading = String::new();
@@ -91,7 +91,8 @@ pub fn write_entry(out: &mut impl Write, direction: LogDirection, message: &Trac
     out.write_all(b"\n\n")
 }
 
-/// All entries of a log, and where it breaks off, for example because the disk was full.
+/// All complete entries of a log. If the log is truncated, for example because the disk was full, also the error at its
+/// end.
 ///
 /// # Errors
 /// If an entry within the file does not begin as expected.

@@ -34,7 +34,7 @@ pub struct SipTrace {
 /// Why a file cannot be read as a trace.
 #[derive(Debug, thiserror::Error)]
 pub enum SipTraceError {
-    /// It is neither a capture nor a message log.
+    /// The file is not a capture or a message log.
     #[error("it is neither a capture (pcap, pcapng) nor a message log of netrig")]
     Unknown,
     /// The message log is damaged.
@@ -48,13 +48,13 @@ pub enum TraceDamage {
     /// The capture is damaged.
     #[error(transparent)]
     Capture(CaptureError),
-    /// The log is not whole.
+    /// The log is truncated.
     #[error(transparent)]
     Log(LogError),
 }
 
 impl SipTrace {
-    /// What is missing from the trace.
+    /// The gaps of the trace, in sentences.
     pub fn warnings(&self) -> Vec<String> {
         let broken = self
             .broken_off
@@ -69,10 +69,11 @@ impl SipTrace {
         broken.into_iter().chain(skipped).collect()
     }
 
-    /// Reads a capture or a message log. If it breaks off, the messages before the damage are returned.
+    /// Reads a capture or a message log. If the file is truncated or the capture is damaged, the messages before the
+    /// damage are returned.
     ///
     /// # Errors
-    /// If the file is neither, or the log is damaged.
+    /// If the file is not a capture or a message log, or the log is damaged.
     pub fn read(file: &[u8]) -> Result<Self, SipTraceError> {
         let mut trace = if file.starts_with(LOG_HEADING.as_bytes()) {
             let (messages, broken_off) = log::read(file)?;
@@ -151,8 +152,8 @@ fn over_tcp((from, to): (SocketAddr, SocketAddr), (at_ns, bytes): Completed) -> 
     TracedMessage { at_ns, from, to, transport: Transport::Tcp, bytes }
 }
 
-/// The messages of a captured datagram. On the sending host, `UDP_SEGMENT` makes several messages one captured datagram: a
-/// message begins after the body of the previous one.
+/// The messages of a captured datagram. On a sending host that uses `UDP_SEGMENT`, one captured datagram contains
+/// several messages, each of which begins after the body of the previous one.
 fn segments(mut datagram: Bytes) -> Vec<Bytes> {
     let mut messages = Vec::new();
     while is_message(&datagram) {
@@ -188,7 +189,8 @@ mod tests {
         format!("OPTIONS sip:b@c SIP/2.0\r\nCall-ID: x\r\nCSeq: {number} OPTIONS\r\nContent-Length: {len}\r\n\r\n{body}").into_bytes()
     }
 
-    /// An IPv4 packet, or the fragment of one from byte `offset` on (RFC 791 section 3.1). Checksums are zero: they are not read.
+    /// An IPv4 packet, or its fragment from byte `offset` on (RFC 791 section 3.1). Checksums are zero, because the
+    /// reader ignores them.
     fn ip(
         protocol: u8,
         [from, to]: [SocketAddrV4; 2],
@@ -255,7 +257,8 @@ mod tests {
         let [first, second] = [request(1, "body"), request(2, "")];
         let whole = [&first[..], &second, &first].concat();
         assert_eq!(segments(whole.into()), [first.clone(), second.clone(), first.clone()]);
-        // A receiver discards other bytes after a body (RFC 3261 section 18.3); they are shown with the message.
+        // A receiver discards bytes after a body that are not a message (RFC 3261 section 18.3). In a trace, they
+        // belong to the message.
         let padded = [&first[..], b"\r\n"].concat();
         assert_eq!(segments(padded.clone().into()), [padded]);
         assert_eq!(segments(Bytes::from_static(b"no SIP")), [] as [Bytes; 0]);
@@ -285,7 +288,7 @@ mod tests {
         assert!(texts(&read(&parts[..2])).is_empty(), "the last is missing");
     }
 
-    /// Two messages in three segments; out of order, repeated, and overlapping.
+    /// Two messages in three segments, which are out of order, repeated, or overlapping.
     #[test]
     fn a_stream_is_read_in_its_order() {
         let (first, second) = (request(1, "hello"), request(2, ""));
@@ -303,7 +306,7 @@ mod tests {
         let trace = read(&[syn.clone(), of(30, 60), of(0, 30), of(20, 60), of(60, end), of(60, end)]);
         assert_eq!((texts(&trace), trace.skipped_bytes), (vec![first.clone(), second.clone()], 0));
         assert!(trace.messages.iter().all(|message| message.transport == Transport::Tcp));
-        // A capture that begins within a message contains the later ones.
+        // If a capture begins within a message, the later messages are read.
         let trace = read(&[of(30, 60), of(60, end)]);
         assert_eq!((texts(&trace), trace.skipped_bytes), (vec![second.clone()], first.len() as u64 - 30));
         // If bytes are missing, reading resumes after them once the connection or the capture has ended.

@@ -1,14 +1,14 @@
-//! IP packets and their transport payload, as a SIP trace needs them.
+//! Reads the UDP and TCP payload of captured IP packets.
 
 use std::net::{IpAddr, SocketAddr};
 
 use etherparse::defrag::IpDefragPool;
 use etherparse::{IpNumber, NetSlice, SlicedPacket, TcpSlice, UdpSlice};
 
-/// An incomplete datagram is dropped if none of this many further fragments belongs to it.
+/// An incomplete datagram is dropped if no fragment of it is among this number of following fragments.
 const MOST_FRAGMENTS: u64 = 256;
 
-/// The payload of one datagram or segment.
+/// The payload of one UDP datagram or TCP segment.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Payload {
     pub from: SocketAddr,

@@ -10,20 +10,22 @@ use super::packet::CapturedSegment;
 /// Longest message in a stream, bytes.
 const LONGEST: usize = 16 << 20;
 
-/// Most bytes after a gap that are kept for one stream. If there are more, the missing ones count as lost.
+/// The largest number of bytes that are stored after a gap in a stream. If there are more, the missing bytes count as
+/// lost.
 const MOST_AHEAD: usize = 1 << 20;
 
 /// One direction of a TCP connection.
 #[derive(Debug)]
 pub struct CapturedStream {
-    /// Sequence number of the next byte, once the first segment was captured.
+    /// Sequence number of the next byte; `None` before the first captured segment.
     next: Option<u32>,
     /// Segments after a gap, by their distance from the stream's first sequence number, with their capture times.
     ahead: BTreeMap<u64, (u64, Vec<u8>)>,
     /// Distance of `next` from the first sequence number.
     read: u64,
     framer: Framer,
-    /// Whether the start of a message is searched, because the capture began within one or bytes are missing.
+    /// Whether the next start of a message has to be found, because the capture began within a message or bytes are
+    /// missing.
     is_lost: bool,
     /// Bytes that the capture lacks or that are not SIP.
     pub skipped: u64,
@@ -58,7 +60,8 @@ impl CapturedStream {
             return Vec::new();
         }
         let next = *self.next.get_or_insert(segment.sequence);
-        // Within half of the sequence space: earlier is old, later is new (RFC 9293 section 3.4).
+        // Sequence numbers are compared modulo 2^32: within half of the space, a negative distance is old data (RFC
+        // 9293 section 3.4).
         let apart = i64::from(segment.sequence.wrapping_sub(next).cast_signed());
         let Some(place) = self.read.checked_add_signed(apart) else { return Vec::new() };
         if !segment.data.is_empty() {
@@ -71,12 +74,13 @@ impl CapturedStream {
         self.take(segment.ends || waiting > MOST_AHEAD)
     }
 
-    /// The messages after gaps, at the end of the stream.
+    /// Ends the stream: returns the remaining messages, including those after gaps.
     pub fn finish(&mut self) -> Vec<Completed> {
         self.take(true)
     }
 
-    /// The complete messages; those after gaps if the missing bytes count as lost.
+    /// The complete messages. If `gives_up` is set, missing bytes count as lost, and messages after gaps are returned
+    /// as well.
     fn take(&mut self, gives_up: bool) -> Vec<Completed> {
         let mut found = Vec::new();
         while let Some(entry) = self.ahead.first_entry() {
@@ -88,7 +92,7 @@ impl CapturedStream {
             if gap > 0 {
                 self.lose(gap);
             }
-            // The bytes before this were already read.
+            // The first `known` bytes were already read.
             let known = usize::try_from(self.read - place).unwrap_or(usize::MAX);
             let new = data.get(known..).unwrap_or_default();
             self.advance(new.len() as u64);
@@ -105,7 +109,7 @@ impl CapturedStream {
         self.next = self.next.map(|next| next.wrapping_add(by as u32));
     }
 
-    /// The capture lacks this number of bytes.
+    /// Skips a gap of this number of bytes.
     fn lose(&mut self, bytes: u64) {
         self.skipped += bytes + self.framer.waiting() as u64;
         self.advance(bytes);
@@ -140,7 +144,8 @@ impl CapturedStream {
     }
 }
 
-/// Where a message begins: at a start line (RFC 3261 section 7). A preceding body need not end with a line end.
+/// The offset of the first start line (RFC 3261 section 7), where a message begins. A preceding body need not end with
+/// a line end.
 fn beginning(bytes: &[u8]) -> Option<usize> {
     let mut at = 0;
     for line in bytes.split_inclusive(|byte| *byte == b'\n') {
@@ -152,7 +157,7 @@ fn beginning(bytes: &[u8]) -> Option<usize> {
     None
 }
 
-/// Where a start line begins within a line that may begin with the end of a body.
+/// The offset of a start line within a line that may begin with the end of a body.
 fn start_within(line: &[u8]) -> Option<usize> {
     const STATUS: &[u8] = b"SIP/2.0 ";
     let status = line.windows(STATUS.len()).position(|window| window == STATUS);

@@ -1,5 +1,5 @@
-//! What is worth keeping of what was ever read as a trace. Each input is also cut at many places, as a capture that is being
-//! written is.
+//! Replays the stored inputs of the fuzz targets. Each input is also truncated at many places, like a capture that is
+//! still being written.
 
 use netrig_test_support::corpus::replay;
 

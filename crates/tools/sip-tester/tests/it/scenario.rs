@@ -1,4 +1,4 @@
-//! Scenarios of SIPp, both sides of a call against each other, in virtual time.
+//! SIPp scenarios of caller and callee, connected to each other in virtual time.
 #![allow(clippy::unwrap_used, reason = "what cannot go on has failed")]
 
 use std::net::SocketAddr;
@@ -52,7 +52,7 @@ struct CallSide {
     run: ScriptRun,
     call: ScriptCall,
     local: SocketAddr,
-    /// Its actions beside sending.
+    /// All outputs of the call except sent messages.
     did: Vec<ScriptOutput>,
 }
 
@@ -78,7 +78,8 @@ impl CallSide {
     }
 }
 
-/// Both sides until nothing more happens, over a line with a delay of 10 ms; the messages in their order.
+/// Runs both sides until nothing more happens, over a link with a delay of 10 ms. Returns the messages in order of
+/// arrival.
 fn exchange(caller: &mut CallSide, callee: &mut CallSide) -> Vec<String> {
     let mut now = Instant::ZERO;
     let mut wire: Vec<(Instant, bool, Bytes)> = Vec::new();
@@ -211,7 +212,8 @@ fn both_sides_of_a_call_succeed() {
     );
     assert_eq!(caller.call.outcome, Some(ScriptOutcome::Succeeded));
     assert_eq!(callee.call.outcome, Some(ScriptOutcome::Succeeded));
-    // The body is counted, the route set is reversed, and a line with an absent header field is left out.
+    // Content-Length is the length of the body, the route set is reversed, and the line of an absent header field is
+    // left out.
     assert!(
         messages[0]
             .contains("Content-Length: 49\r\n\r\nv=0\r\nc=IN IP4 192.0.2.1\r\nm=audio 6000 RTP/AVP 0\r\n"),
@@ -236,7 +238,7 @@ fn both_sides_of_a_call_succeed() {
 fn a_request_is_sent_again_until_it_is_given_up() {
     let mut caller = CallSide::new(&format!("{INVITE}\n{CALL}"), CALLER, CALLEE);
     let mut silent = CallSide::new("<recv request=\"OPTIONS\"/>", CALLEE, CALLER);
-    // No user agent processes it: the other side never answers an ACK.
+    // The other side has already ended, so it answers nothing.
     silent.call.outcome = Some(ScriptOutcome::Succeeded);
     let messages = exchange(&mut caller, &mut silent);
     assert_eq!(messages.len(), 7, "six times again: {:?}", first_lines(&messages));
@@ -262,7 +264,7 @@ fn a_message_that_no_step_awaits_fails_a_call() {
     );
 }
 
-/// A pause that a message interrupts continues where it was, and ends at its original time.
+/// A pause that a message interrupts is resumed, and ends at its original time.
 #[test]
 fn a_call_goes_back_to_the_pause_that_a_message_broke_off() {
     let answer = |line: &str| {
@@ -342,7 +344,7 @@ fn what_a_failed_call_has_begun_is_ended() {
     assert_eq!(caller.call.outcome, Some(ScriptOutcome::Failed { step: 2, why: ScriptFailure::Timeout }));
     assert_eq!(callee.call.outcome, Some(ScriptOutcome::Succeeded), "it was cancelled");
 
-    // A session is acknowledged, and ended by BYE along its route.
+    // The 2xx of the session is acknowledged, and the session is ended by a BYE along its route.
     let late = format!("{INVITE}\n<recv response=\"180\"/>\n<recv response=\"183\"/>");
     let mut caller = CallSide::new(&late, CALLER, CALLEE);
     let mut callee = CallSide::new(ANSWER, CALLEE, CALLER);
@@ -358,7 +360,7 @@ fn what_a_failed_call_has_begun_is_ended() {
     let routes = bye.find("two.example").zip(bye.find("one.example"));
     assert!(routes.is_some_and(|(two, one)| two < one), "{bye}");
 
-    // With this setting the session stays open, to observe the server.
+    // If `ends_sessions` is false, the session stays open, so that the behaviour of the server can be observed.
     let mut caller = CallSide::new(&waiting, CALLER, CALLEE);
     caller.run.settings.ends_sessions = false;
     let mut callee = CallSide::new(ringing, CALLEE, CALLER);
@@ -497,14 +499,14 @@ fn response(line: &str, cseq: &str, other: &str) -> String {
 }
 
 impl CallSide {
-    /// A message arrives; returns the first lines of the sent messages.
+    /// Receives a message at this time. Returns the first lines of the messages that the call then sends.
     fn take(&mut self, milliseconds: u64, message: &str) -> Vec<String> {
         let now = Instant::ZERO + Duration::from_millis(milliseconds);
         self.call.receive(&mut self.run, (now, now), message.as_bytes(), self.local);
         self.said()
     }
 
-    /// First lines of the sent messages, with CSeq.
+    /// The first lines of the messages sent since the last call of this function, with CSeq.
     fn said(&mut self) -> Vec<String> {
         let texts = self.sent().into_iter().map(|bytes| String::from_utf8_lossy(&bytes).into_owned());
         let line = |text: String| {
@@ -515,7 +517,7 @@ impl CallSide {
         texts.map(line).collect()
     }
 
-    /// The times at which it sends a message by itself, ms, until it has nothing more to send.
+    /// The messages that the call sends without receiving any, until nothing more is due, with their times in ms.
     fn alone(&mut self) -> Vec<(u64, String)> {
         let mut sent = Vec::new();
         while let Some(due) = self.call.poll_timeout() {
@@ -535,7 +537,8 @@ const OPTIONAL: &str = "<recv response=\"100\" optional=\"true\"/>
 <label id=\"busy\"/>
 <nop/>";
 
-/// As in SIPp: an optional message does not advance the scenario, but if it has a label the call continues there.
+/// As in SIPp, an optional message does not advance the scenario. If its step has `next`, the call continues at that
+/// label.
 #[test]
 fn optional_messages_come_in_any_order() {
     let mut side = CallSide::new(&format!("{INVITE}\n{OPTIONAL}"), CALLER, CALLEE);
@@ -548,7 +551,7 @@ fn optional_messages_come_in_any_order() {
     assert_eq!(side.call.outcome, Some(ScriptOutcome::Succeeded));
 }
 
-/// No other message has to arrive: the message is the last.
+/// The optional message ends the call, because no mandatory message follows.
 #[test]
 fn an_optional_message_ends_a_wait_for_nothing_else() {
     let mut side = CallSide::new("<recv request=\"ACK\" optional=\"true\"/>", CALLEE, CALLER);
@@ -557,7 +560,7 @@ fn an_optional_message_ends_a_wait_for_nothing_else() {
     assert_eq!(side.call.outcome, Some(ScriptOutcome::Succeeded));
 }
 
-/// RFC 3261 section 13.2.2.4: a repeated 2xx is acknowledged again, with any other content.
+/// RFC 3261 section 13.2.2.4: a repeated 2xx is acknowledged again, even if its content differs.
 #[test]
 fn a_final_response_that_comes_again_is_acknowledged_again() {
     let mut side = CallSide::new(&format!("{INVITE}\n{CALL}"), CALLER, CALLEE);
@@ -569,7 +572,7 @@ fn a_final_response_that_comes_again_is_acknowledged_again() {
     assert_eq!(side.call.outcome, None);
 }
 
-/// The message that ends a failed call is sent as any request: until it is answered, or abandoned.
+/// The BYE that ends a failed call is retransmitted like any request, until it is answered or times out.
 #[test]
 fn what_ends_a_failed_call_is_repeated() {
     let busy = "<recv response=\"200\"/><pause milliseconds=\"100000\"/>";
@@ -577,7 +580,7 @@ fn what_ends_a_failed_call_is_repeated() {
     side.call.begin(&mut side.run, Instant::ZERO);
     side.said();
     side.take(10, &response("200 OK", "1 INVITE", ""));
-    // INFO is no part of it: the session exists, and is ended.
+    // The session is established, so stopping the call acknowledges the 2xx and ends the session.
     side.call.stop(&side.run, Instant::ZERO + Duration::from_millis(1000));
     assert_eq!(side.said(), ["ACK (1 ACK)", "BYE (2 BYE)"]);
     assert_eq!(side.take(1100, &response("200 OK", "1 INVITE", "")), ["ACK (1 ACK)"]);
@@ -593,7 +596,7 @@ fn what_ends_a_failed_call_is_repeated() {
     assert_eq!(answered.alone(), []);
 }
 
-/// RFC 3261 section 12.2.1.1: the number of the BYE is above those of the requests before it.
+/// RFC 3261 section 12.2.1.1: the CSeq number of the BYE is above those of the earlier requests.
 #[test]
 fn the_numbers_of_a_dialog_grow_to_its_end() {
     let info = "<recv response=\"200\"/><send><![CDATA[
@@ -614,7 +617,7 @@ fn the_numbers_of_a_dialog_grow_to_its_end() {
     assert_eq!(side.said(), ["ACK (1 ACK)", "BYE (6 BYE)"]);
 }
 
-/// A caller gets a final response, also for an ended call.
+/// If the callee's call is stopped, the caller still receives a final response to its INVITE.
 #[test]
 fn a_call_that_is_ended_leaves_no_invite_without_a_response() {
     let invite = |method: &str| {
@@ -661,7 +664,8 @@ fn requests_are_given_up_after_64_first_pauses() {
     }
 }
 
-/// The call continues at a label for an unanswered message; one after the last step ends a call that has failed.
+/// After a time-out, the call continues at the label of `ontimeout`. If the label is after the last step, the call
+/// fails.
 #[test]
 fn what_takes_too_long_goes_where_the_scenario_says() {
     let start = INVITE.replace("<send ", "<send ontimeout=\"gone\" ");
@@ -685,7 +689,7 @@ fn what_takes_too_long_goes_where_the_scenario_says() {
     assert_eq!(side.call.outcome, Some(ScriptOutcome::Failed { step: 0, why: ScriptFailure::Timeout }));
 }
 
-/// `lost` drops the messages as if the network lost them, each time.
+/// `lost` drops messages as if the network lost them, including retransmissions.
 #[test]
 fn what_is_lost_never_comes() {
     let mut side = CallSide::new("<recv request=\"INVITE\" lost=\"100\"/><nop/>", CALLEE, CALLER);
@@ -702,7 +706,7 @@ fn what_is_lost_never_comes() {
     assert_eq!(side.alone(), []);
 }
 
-/// A response time without a start begins with the call.
+/// A response time whose start no step sets is measured from the start of the call.
 #[test]
 fn response_times_begin_with_the_call() {
     let mut side =

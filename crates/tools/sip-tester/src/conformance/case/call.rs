@@ -38,7 +38,7 @@ impl TestCase<'_> {
         self.call_with(&request)
     }
 
-    /// The same with this INVITE.
+    /// [`call`](Self::call) with this INVITE.
     ///
     /// # Errors
     /// If the call is not established.
@@ -67,7 +67,7 @@ impl TestCase<'_> {
         self.call_server_with(&request)
     }
 
-    /// The same with this INVITE.
+    /// [`call_server`](Self::call_server) with this INVITE.
     ///
     /// # Errors
     /// If the call is not established.
@@ -90,7 +90,7 @@ impl TestCase<'_> {
         Ok(ack)
     }
 
-    /// A request within a dialog with its next CSeq number; an ACK has that of the INVITE.
+    /// A request within a dialog, with the next CSeq number of the dialog. An ACK has the number of the INVITE.
     ///
     /// # Errors
     /// If the system refuses a socket.
@@ -104,7 +104,7 @@ impl TestCase<'_> {
         Ok(request)
     }
 
-    /// Ends a call by a BYE, and returns its final response. The case does not end it again.
+    /// Ends a call by a BYE, and returns the final response to the BYE. The case does not end the call again.
     ///
     /// # Errors
     /// If the BYE is not answered.
@@ -119,7 +119,7 @@ impl TestCase<'_> {
         self.open.push(dialog.clone());
     }
 
-    /// Marks a dialog that the purpose has ended itself.
+    /// Marks a dialog as ended by the purpose, so that the case does not end it.
     pub fn is_over(&mut self, dialog: &TestDialog) {
         self.open.retain(|open| open.call_id != dialog.call_id);
     }

@@ -1,4 +1,4 @@
-//! Exchanges: a request, its responses, and the credentials that a server asks for.
+//! Exchanges: a request, its responses, and the answers to challenges.
 
 use netrig_core::{Duration, Instant};
 use netrig_sip::digest::{DigestChallenge, DigestClient};
@@ -10,14 +10,14 @@ use super::super::outcome::{PurposeEnd, PurposeOutcome, failure, inconclusive};
 use super::super::target::{FIRST, TestAgent};
 use super::{LONGEST_POLL, TestCase};
 
-/// The most challenges that one request answers.
+/// The largest number of challenges to one request that are answered.
 pub(super) const MOST_CHALLENGES: usize = 4;
 
 /// T1 of RFC 3261.
 pub(in crate::conformance) const T1: Duration = Duration::from_millis(500);
 
 impl TestCase<'_> {
-    /// The next response to a request, by its branch and method. A response that breaks the grammar ends the purpose.
+    /// The next response to a request, matched by branch and method.
     ///
     /// # Errors
     /// If the server sends bytes that are not a SIP message.
@@ -42,8 +42,8 @@ impl TestCase<'_> {
         }
     }
 
-    /// Sends a request with the retransmissions of RFC 3261 section 17.1, and waits for its final response. It answers no
-    /// challenges, and sends the ACK of a failed INVITE.
+    /// Sends a request with the retransmissions of RFC 3261 section 17.1, and waits for its final response. Does not
+    /// answer challenges. Sends the ACK of a failed INVITE.
     ///
     /// # Errors
     /// If no final response arrives in time.
@@ -89,7 +89,8 @@ impl TestCase<'_> {
         }
     }
 
-    /// Handles a final response as a client transaction: sends the ACK of a failed INVITE (RFC 3261 section 17.1.1.3).
+    /// Handles a final response like a client transaction: sends the ACK of a failed INVITE (RFC 3261 section
+    /// 17.1.1.3).
     ///
     /// # Errors
     /// If the server cannot be reached.
@@ -111,8 +112,8 @@ impl TestCase<'_> {
         self.send_bytes(agent, &Message::Request(ack).to_bytes())
     }
 
-    /// [`ask_plainly`](Self::ask_plainly) for the first user agent, with credentials: it answers a 401 or 407, and returns the
-    /// final response after that.
+    /// [`ask_plainly`](Self::ask_plainly) for the first user agent, but answers a 401 or 407 with credentials, and
+    /// returns the final response to the repeated request.
     ///
     /// # Errors
     /// If no final response arrives in time, or the server refuses the credentials.
@@ -120,7 +121,7 @@ impl TestCase<'_> {
         self.ask_of(FIRST, request)
     }
 
-    /// The same for any user agent.
+    /// [`ask`](Self::ask) for any user agent.
     ///
     /// # Errors
     /// If no final response arrives in time, or the server refuses the credentials.
@@ -136,7 +137,7 @@ impl TestCase<'_> {
         Err(inconclusive!("the server challenged the request more than {MOST_CHALLENGES} times"))
     }
 
-    /// The request again with credentials if the response is a challenge, else `None`.
+    /// If the response is a challenge: the request with credentials, as a new transaction. Otherwise `None`.
     ///
     /// # Errors
     /// If the challenge cannot be answered: there is no password, or the server refuses it.
@@ -169,12 +170,13 @@ impl TestCase<'_> {
         Ok(Some(next))
     }
 
-    /// Forgets all challenges of a user agent, so that the next request after deliberately wrong credentials starts fresh.
+    /// Discards all challenges of a user agent, so that earlier wrong credentials do not affect the next request.
     pub fn renew_credentials(&mut self, agent: TestAgent) {
         self.agents[agent as usize].digest = DigestClient::default();
     }
 
-    /// Puts the credentials of a user agent for all challenges so far into a request. Credentials for other realms stay.
+    /// Puts the credentials of a user agent for all challenges so far into a request. The request keeps its credentials
+    /// for other realms.
     pub fn authorize(&mut self, agent: TestAgent, request: &mut Request) {
         let cnonce = self.token();
         let uri = request.uri.to_string();

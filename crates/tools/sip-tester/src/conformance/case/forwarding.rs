@@ -20,7 +20,7 @@ impl TestCase<'_> {
         self.forward_of(FIRST, request, at)
     }
 
-    /// The same for any user agent.
+    /// [`forward`](Self::forward) for any user agent.
     ///
     /// # Errors
     /// If the server answers it itself, or it does not arrive.
@@ -158,7 +158,7 @@ impl TestCase<'_> {
         if code > 100 {
             let to = arrived.headers.to().ok().flatten();
             if let Some(to) = to.filter(|to| to.tag().is_none()) {
-                // The same tag in all responses of one user agent to one request.
+                // All responses of one user agent to one request have the same tag.
                 let tag = format!("{}-{}", *at as u8, call_id_tail(arrived));
                 response.headers.set(Name::To, to.with_tag(&tag));
             }
@@ -233,7 +233,7 @@ impl TestCase<'_> {
         Ok(response)
     }
 
-    /// Ends a request that was only inspected. Another purpose tests how its response is forwarded.
+    /// Answers a request that was only inspected. Another purpose tests how the response is forwarded.
     ///
     /// # Errors
     /// If the connection is closed.
@@ -243,7 +243,7 @@ impl TestCase<'_> {
         Ok(())
     }
 
-    /// Sends a response to the address from which its request came, whatever the Via of the response says.
+    /// Sends a response to the source address of its request, regardless of the Via of the response.
     ///
     /// # Errors
     /// If the connection is closed.
@@ -251,7 +251,7 @@ impl TestCase<'_> {
         self.answer_by(forwarded.at, forwarded.path, forwarded.path.peer(), response)
     }
 
-    /// Notes an INVITE that arrived at another user agent. If the purpose does not answer it, the case does so at its end.
+    /// Notes an INVITE that arrived at a user agent. If the purpose does not answer it, the case answers it at its end.
     pub fn note_unanswered(&mut self, forwarded: &Forwarded) {
         self.unanswered.push(forwarded.clone());
     }

@@ -12,7 +12,7 @@ use super::super::outcome::{PurposeEnd, PurposeOutcome, inconclusive};
 use super::super::target::TestAgent;
 use super::TestCase;
 
-/// Why purposes with names are not run.
+/// Why purposes that need DNS names are not run.
 const NO_NAMES: &str =
     "the tester answers no DNS questions: give --dns-listen ADDRESS:PORT, and configure the server to ask it";
 
@@ -58,8 +58,8 @@ impl<'a> TestCase<'a> {
         self.target.names.as_ref().map_or_else(Vec::new, |names| names.questions(&self.names))
     }
 
-    /// Opens another end of a user agent at this address of the tester; with port 0 the system chooses one. Messages to it
-    /// belong to the user agent.
+    /// Opens a second end of a user agent at this address of the tester. If the port is 0, the system chooses one. The
+    /// user agent also receives the messages to this end.
     ///
     /// # Errors
     /// If the system refuses a socket.
@@ -85,7 +85,7 @@ impl<'a> TestCase<'a> {
             IpAddr::V4(ip) if ip.is_loopback() => {
                 let [_, low, middle, high] =
                     u32::try_from(self.draws.bits() >> 32).unwrap_or(1).to_be_bytes();
-                // 127.0.0.0/9 has the addresses that others are likely to use.
+                // Other programs are likely to use 127.0.0.0/9, so the address is in 127.128.0.0/9.
                 let ip = Ipv4Addr::new(127, low | 0x80, middle, high.clamp(1, 254));
                 HostAddress::from(SocketAddr::from((ip, 0)))
             }

@@ -44,7 +44,8 @@ impl TestCase<'_> {
         self.register_contacts(agent, &[contact])
     }
 
-    /// The same with these Contact values.
+    /// Registers these Contact values for the address of record of a user agent. They are removed at the end of the
+    /// case.
     ///
     /// # Errors
     /// If the server refuses the registration, so that the purpose cannot be tried.

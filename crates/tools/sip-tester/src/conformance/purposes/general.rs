@@ -1,6 +1,6 @@
 //! Rules for each server that answers requests (RFC 3261 sections 7, 8.2 and 18), in any role.
 //!
-//! Each procedure uses a request to which a server of this role responds with 2xx or 3xx if it is correct.
+//! Each procedure uses a request to which a correct server of this role responds with 2xx or 3xx.
 
 use bytes::Bytes;
 use netrig_core::Duration;
@@ -19,7 +19,8 @@ use super::super::target::{FIRST, SECOND};
 pub struct SubjectRequest {
     /// Makes the request.
     pub make: fn(&mut TestCase<'_>) -> PurposeOutcome<Request>,
-    /// Whether a final response shows that the server understood the request. Otherwise it answers 400 or similar.
+    /// Whether a final response shows that the server understood the request. A server that does not understand it
+    /// answers 400 or similar.
     pub takes: fn(&Response) -> bool,
 }
 
@@ -34,8 +35,8 @@ impl SubjectRequest {
     }
 }
 
-/// Ends the purpose without a verdict if the server does not answer the request at all: then silence about another form shows
-/// nothing.
+/// Ends the purpose as inconclusive if the server does not accept the unchanged request: its response to a changed
+/// request would show nothing.
 pub fn requires_an_answer(case: &mut TestCase<'_>, subject: SubjectRequest) -> PurposeOutcome {
     let request = subject.make(case)?;
     let response = case.ask(&request).map_err(as_inconclusive)?.response;
@@ -46,8 +47,7 @@ fn is_taken(subject: SubjectRequest, response: &Response) -> PurposeOutcome {
     required!(subject.takes(response), "a correct request was answered {}", line_of(response))
 }
 
-/// The request with credentials, as the server accepts it: sends its first form and answers challenges. `None` if the server
-/// does not ask. Later requests use the credentials known then.
+/// The request with the credentials that the server accepts. Sends the request once to receive the challenges.
 fn authorized(case: &mut TestCase<'_>, subject: SubjectRequest) -> PurposeOutcome<Request> {
     let request = subject.make(case)?;
     is_taken(subject, &case.ask(&request)?.response)?;
@@ -56,8 +56,7 @@ fn authorized(case: &mut TestCase<'_>, subject: SubjectRequest) -> PurposeOutcom
     Ok(again)
 }
 
-/// Sends the bytes of a request after `change`, with credentials that the server has just asked for. Returns the final
-/// response.
+/// Sends a request with current credentials, changed as text by `change`. Returns the final response.
 pub fn ask_changed(
     case: &mut TestCase<'_>,
     subject: SubjectRequest,
@@ -86,7 +85,7 @@ pub fn final_response(case: &mut TestCase<'_>, request: &Request) -> PurposeOutc
     final_within(case, request, patience)
 }
 
-/// The same, with this wait for each response.
+/// The final response to a sent request; `None` if the server sends no response for `wait`.
 pub fn final_within(
     case: &mut TestCase<'_>,
     request: &Request,
@@ -100,7 +99,7 @@ pub fn final_within(
     Ok(None)
 }
 
-/// The server accepts a request in another notation.
+/// The server accepts a request that `change` has written in another notation.
 pub fn takes_changed(
     case: &mut TestCase<'_>,
     subject: SubjectRequest,
@@ -336,7 +335,8 @@ pub fn answers_again_alike(case: &mut TestCase<'_>, subject: SubjectRequest) -> 
     let Some(response) = final_response(case, &request)? else {
         return Err(failure!("no response within {patience}"));
     };
-    // Before any ACK: after an ACK, an INVITE is absorbed (RFC 3261 section 17.2.1).
+    // The retransmission is sent before any ACK, because after an ACK the server absorbs an INVITE (RFC 3261 section
+    // 17.2.1).
     case.send(&request)?;
     let again = final_response(case, &request)?;
     case.final_response(FIRST, &request, &response)?;
@@ -352,7 +352,7 @@ pub fn answers_again_alike(case: &mut TestCase<'_>, subject: SubjectRequest) -> 
     ensured!(tag_of(&again) == tag_of(&response), "the tag in To differs in the response to a retransmission")
 }
 
-/// RFC 3261 section 18.3: in a stream, Content-Length ends a message, and the next begins there.
+/// RFC 3261 section 18.3: in a stream, Content-Length gives the end of a message, and the next message begins there.
 pub fn reads_two_messages_at_once(case: &mut TestCase<'_>, subject: SubjectRequest) -> PurposeOutcome {
     let first = authorized(case, subject)?;
     let mut second = subject.make(case)?;

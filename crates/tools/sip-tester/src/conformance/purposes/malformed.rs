@@ -13,7 +13,7 @@ use super::general::{SubjectRequest, ask_changed};
 /// How long a server may take to discard a message.
 const SOON: Duration = Duration::from_millis(700);
 
-/// The server refuses or discards a request after `change`. Afterwards it accepts a correct one.
+/// The server refuses or discards a request that `change` has changed. Afterwards it accepts a correct request.
 pub fn does_not_take(
     case: &mut TestCase<'_>,
     subject: SubjectRequest,
@@ -25,14 +25,14 @@ pub fn does_not_take(
             ensure!(!subject.takes(&response), "the request was answered {}", line_of(&response));
             true
         }
-        // Silence is a refusal too.
+        // A server may also refuse a request by not answering it.
         Err(PurposeEnd::Fail(_)) => false,
         Err(end) => return Err(end),
     };
     lives_on(case, subject, refused)
 }
 
-/// The server refuses a request after `change` with one of these status codes.
+/// The server refuses a request that `change` has changed, with one of these status codes.
 pub fn refuses_with(
     case: &mut TestCase<'_>,
     subject: SubjectRequest,
@@ -61,7 +61,8 @@ pub fn survives(case: &mut TestCase<'_>, subject: SubjectRequest, bytes: &Bytes)
     lives_on(case, subject, true)
 }
 
-/// Afterwards the server answers a correct request. An unanswered message may have ended its connection.
+/// The server answers a correct request after a broken one. If the broken message was not answered, the server may have
+/// closed the connection, so a new one is opened.
 pub fn lives_on(case: &mut TestCase<'_>, subject: SubjectRequest, was_answered: bool) -> PurposeOutcome {
     if !was_answered {
         case.disconnect_if_over_connections(FIRST);

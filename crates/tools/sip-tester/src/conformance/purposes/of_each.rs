@@ -1,6 +1,7 @@
 //! The rules for each server, as purposes of each role.
 
-/// The purposes for each server, in a module for each role, with the server whose request is used and the prefix of ids.
+/// Declares a module for each role with the purposes for every server. Arguments: the module, the module whose
+/// `SUBJECT` request is used, the role, and the prefix of ids.
 macro_rules! rules_of_each_server {
     ($($module:ident of $server:ident: $role:ident $prefix:literal;)+) => {$(pub mod $module {
         use super::super::{general, malformed, $server};
@@ -39,8 +40,8 @@ macro_rules! rules_of_each_server {
     })+};
 }
 
-/// The purposes for each server that answers requests itself. A proxy does not: it checks only the fields that it needs (RFC
-/// 3261 section 16.3).
+/// Declares a module for each role with the purposes for servers that answer requests themselves. A proxy is excluded,
+/// because it checks only the fields that it needs (RFC 3261 section 16.3).
 macro_rules! rules_of_each_recipient {
     ($($module:ident of $server:ident: $role:ident $prefix:literal;)+) => {$(pub mod $module {
         use super::super::{general, malformed, $server};

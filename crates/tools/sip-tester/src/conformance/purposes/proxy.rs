@@ -12,7 +12,7 @@ use super::super::purpose::purposes;
 use super::super::target::{FIRST, SECOND, THIRD};
 use super::general::SubjectRequest;
 
-/// Long enough for a server on the same network.
+/// How long to wait for a message of a server on the same network.
 pub(super) const SOON: Duration = Duration::from_millis(400);
 
 purposes! {
@@ -66,7 +66,8 @@ fn for_unknown_user(case: &mut TestCase<'_>) -> PurposeOutcome<Request> {
     case.request(Method::Options, Uri::Sip(case.uri_of_user(&name)))
 }
 
-/// Registers the second user, and sends a request of the first to the second after `change`. Returns it as it arrives.
+/// Registers the second user, and sends a request of the first user to the second, changed by `change`. Returns the
+/// request as it arrives.
 pub(super) fn changed(
     case: &mut TestCase<'_>,
     method: Method,
@@ -78,12 +79,12 @@ pub(super) fn changed(
     case.forward(&request, SECOND)
 }
 
-/// The same without a change.
+/// [`changed`] without a change.
 pub(super) fn asked(case: &mut TestCase<'_>, method: Method) -> PurposeOutcome<Forwarded> {
     changed(case, method, |_| {})
 }
 
-/// The same for an INVITE.
+/// [`asked`] for an INVITE.
 pub(in crate::conformance) fn invited(case: &mut TestCase<'_>) -> PurposeOutcome<Forwarded> {
     asked(case, Method::Invite)
 }
@@ -92,7 +93,7 @@ pub(super) fn invite(case: &mut TestCase<'_>) -> PurposeOutcome<Request> {
     case.request_to(SECOND, Method::Invite)
 }
 
-/// The INVITE of [`invited`] with a change, as it arrives. It is ended, since it is only inspected.
+/// [`changed`] for an INVITE that is only inspected: it is answered with 486.
 pub(super) fn inspected(
     case: &mut TestCase<'_>,
     change: impl FnOnce(&mut Request),
@@ -191,7 +192,7 @@ fn keeps_the_dialog(case: &mut TestCase<'_>) -> PurposeOutcome {
     Ok(())
 }
 
-/// Whether an address has the URI and the tag that were sent, and the address that came.
+/// Whether an address header field arrived with the URI and the tag that were sent. Also returns the received address.
 fn compared(headers: [&Headers; 2], name: &Name) -> (bool, Option<NameAddr>) {
     let [sent, came] = headers.map(|headers| headers.addresses(name).ok().and_then(|mut found| found.pop()));
     let same = matches!((&sent, &came), (Some(sent), Some(came)) if sent.uri.is_equivalent(&came.uri) && sent.tag() == came.tag());
@@ -250,7 +251,7 @@ fn refuses_proxy_require(case: &mut TestCase<'_>) -> PurposeOutcome {
     case.send(&request)?;
     let mut final_response = None;
     while final_response.is_none() {
-        // The recipient answers a forwarded request, so that the purpose ends.
+        // If the request was forwarded, its recipient answers it, so that the transaction ends.
         if let Some((arrived, path)) = case.arriving(SECOND, &Method::Invite, Duration::from_millis(20))? {
             let forwarded = Forwarded { sent: request.clone(), arrived, path, at: SECOND };
             case.finish(&forwarded, 486)?;
@@ -330,7 +331,7 @@ fn keeps_the_contact(case: &mut TestCase<'_>) -> PurposeOutcome {
     ensured!(same, "Contact arrived as {:?}", forwarded.arrived.headers.get(&Name::Contact))
 }
 
-/// The next response with this status at the caller.
+/// The next response with this status code that the caller receives.
 pub(super) fn comes_back(
     case: &mut TestCase<'_>,
     forwarded: &Forwarded,
@@ -439,7 +440,7 @@ fn keeps_the_answer(case: &mut TestCase<'_>) -> PurposeOutcome {
     ensured!(came.body == response.body, "the body of a 200 was received changed")
 }
 
-/// Acknowledges a 200, and ends the call.
+/// Acknowledges a 200. The case ends the call at its end.
 pub(super) fn acknowledge(
     case: &mut TestCase<'_>,
     forwarded: &Forwarded,

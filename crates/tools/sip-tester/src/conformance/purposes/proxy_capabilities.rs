@@ -21,7 +21,7 @@ purposes! {
     }
 }
 
-/// Header fields of a response to OPTIONS.
+/// Header fields of the callee's response to OPTIONS.
 const FIELDS: [(&str, &str); 5] = [
     ("Allow", "INVITE, ACK, BYE, CANCEL, OPTIONS, NETRIG"),
     ("Accept", "application/sdp, text/netrig"),

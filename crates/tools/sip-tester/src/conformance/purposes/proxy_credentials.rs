@@ -24,7 +24,7 @@ purposes! {
     }
 }
 
-/// An INVITE without credentials, and its final response, which is acknowledged.
+/// Sends an INVITE without credentials. Returns the INVITE and its final response, which is acknowledged.
 fn unauthorized(case: &mut TestCase<'_>) -> PurposeOutcome<(Request, Response)> {
     case.register(SECOND)?;
     let request = invite(case)?;

@@ -43,7 +43,7 @@ fn records_a_loose_route(case: &mut TestCase<'_>) -> PurposeOutcome {
     )
 }
 
-/// A call, and the BYE of the caller as it arrives.
+/// Makes a call that the caller ends by a BYE. Returns the BYE as sent and as it arrived.
 fn hung_up(case: &mut TestCase<'_>) -> PurposeOutcome<(Request, Request)> {
     case.register(SECOND)?;
     let mut call = case.call()?;
@@ -99,7 +99,8 @@ fn passes_a_reinvite(case: &mut TestCase<'_>) -> PurposeOutcome {
     end_call(case, &mut call)
 }
 
-/// A call, and an OPTIONS within it with a Route to the third user agent below the proxy's, as it arrives there.
+/// Makes a call, and sends an OPTIONS within it whose last Route is the third user agent. Returns the OPTIONS as sent,
+/// the OPTIONS as it arrived at the third user agent, and that user agent's URI.
 fn routed(case: &mut TestCase<'_>, is_loose: bool) -> PurposeOutcome<(Request, Request, SipUri)> {
     case.register(SECOND)?;
     let mut call = case.call()?;

@@ -25,7 +25,7 @@ purposes! {
     }
 }
 
-/// The contacts of the second user at two user agents, and an INVITE as it arrives at both.
+/// Registers the second user at two user agents, and sends an INVITE. Returns the INVITE as it arrived at each.
 fn forked(case: &mut TestCase<'_>) -> PurposeOutcome<[Forwarded; 2]> {
     let contacts = [case.contact(SECOND)?, case.contact(THIRD)?];
     let contacts = contacts.map(|uri| NameAddr::new(Uri::Sip(uri)).to_string());
@@ -74,7 +74,7 @@ fn waits_for_all(case: &mut TestCase<'_>) -> PurposeOutcome {
     case.final_of(&first).map(drop)
 }
 
-/// The response to an INVITE whose branches end with these statuses.
+/// The final response to an INVITE whose two branches are answered with these status codes.
 fn best_of(case: &mut TestCase<'_>, codes: [u16; 2]) -> PurposeOutcome<Response> {
     let forwarded = forked(case)?;
     for (forwarded, code) in forwarded.iter().zip(codes) {
@@ -98,7 +98,7 @@ fn forwards_both(case: &mut TestCase<'_>) -> PurposeOutcome {
     case.answer(&first, 200)?;
     let one = case.final_of(&first)?;
     acknowledge(case, &first, &one)?;
-    // Before the CANCEL, or despite it.
+    // The second branch also accepts, before or despite the CANCEL of the proxy.
     case.answer(&second, 200)?;
     let two = case.response(FIRST, &first.sent, case.target().patience)?;
     let Some(two) = two else {

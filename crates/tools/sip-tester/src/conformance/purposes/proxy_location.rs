@@ -1,5 +1,5 @@
-//! The next hop of a request whose Request-URI has a host name (RFC 3263). The names lead to user agents of the tester, which
-//! is the DNS server of the proxy.
+//! The next hop of a request whose Request-URI has a host name (RFC 3263). The names resolve to user agents of the
+//! tester, which is the DNS server of the proxy.
 
 use std::net::SocketAddr;
 
@@ -16,16 +16,17 @@ use super::super::outcome::{
 use super::super::purpose::purposes;
 use super::super::target::{FIRST, SECOND, THIRD, TestAgent};
 
-/// Both user agents that names lead to.
+/// The two user agents to which the names resolve.
 const BOTH: [TestAgent; 2] = [SECOND, THIRD];
 
 /// The longest wait of a client transaction for a response: timers B and F of RFC 3261.
 const TRANSACTION: Duration = T1.saturating_mul(64);
 
-/// Retransmissions of the caller, after slightly more than T1 each. In all slightly less than four times T1.
+/// Number of retransmissions of the caller, with intervals of slightly more than T1. Together they take slightly less
+/// than four times T1.
 const REPETITIONS: u64 = 3;
 
-/// Repetitions of a choice that a server with a random choice could make correctly by chance.
+/// Number of INVITEs for a rule that a server with a random choice of the target could follow by chance.
 const DRAWS: usize = 4;
 
 purposes! {
@@ -54,7 +55,7 @@ purposes! {
     }
 }
 
-/// Whether the proxy sends a request to a host name of the tester, and asks the tester for its address.
+/// Tests whether the proxy asks the tester for the address of a host name, and sends a request there.
 pub(in crate::conformance) fn asks_the_tester(case: &mut TestCase<'_>) -> PurposeOutcome {
     let names = case.names()?;
     let place = open(case, SECOND, Transport::Udp)?;
@@ -89,7 +90,7 @@ impl ForwardOutcome {
         }
     }
 
-    /// The INVITE as it arrived at this user agent. Any other outcome breaks the rule.
+    /// The INVITE as it arrived at the user agent `wanted`. Any other outcome is a failure.
     fn at(self, wanted: TestAgent, elsewhere: &str) -> PurposeOutcome<Forwarded> {
         match self {
             Self::Arrived(forwarded) if forwarded.at == wanted => Ok(*forwarded),
@@ -99,13 +100,13 @@ impl ForwardOutcome {
     }
 }
 
-/// Opens an end for requests of a user agent at the tester's own address.
+/// Opens a second end of a user agent at the tester's own address.
 fn open(case: &mut TestCase<'_>, agent: TestAgent, transport: Transport) -> PurposeOutcome<SocketAddr> {
     let host = case.target().address.local;
     case.open_place(agent, transport, host, 0)
 }
 
-/// Opens an end for both user agents.
+/// Opens a second end of each of the two user agents, with these transports.
 fn open_both(
     case: &mut TestCase<'_>,
     second: Transport,
@@ -114,7 +115,7 @@ fn open_both(
     Ok([open(case, SECOND, second)?, open(case, THIRD, third)?])
 }
 
-/// `sip:NAME`.
+/// The URI `sip:NAME`.
 fn named(name: &str) -> SipUri {
     SipUri::new(Host::Name(name.to_owned()))
 }
@@ -134,7 +135,8 @@ fn srv_records(service: &str, targets: &[(u16, SocketAddr)]) -> String {
     targets.iter().enumerate().map(record).collect()
 }
 
-/// Registers the second user at a host name, and sends an INVITE for that user. Returns the outcome at these user agents.
+/// Registers the second user with this contact, and sends an INVITE for that user. Returns the outcome at the user
+/// agents `at`.
 fn invite(
     case: &mut TestCase<'_>,
     mut contact: SipUri,
@@ -147,7 +149,7 @@ fn invite(
     invite_again(case, at, within)
 }
 
-/// Sends another INVITE for the second user as it is registered.
+/// Sends another INVITE for the second user, whose registration stays.
 fn invite_again(
     case: &mut TestCase<'_>,
     at: &[TestAgent],
@@ -157,7 +159,7 @@ fn invite_again(
     case.forward_to(FIRST, &request, at, within)
 }
 
-/// The same, but requires a DNS question of the proxy first: without one, nothing is shown about the records.
+/// [`invite`] with these records of a host name. Inconclusive if the proxy asked no DNS question.
 fn invite_by_name(
     case: &mut TestCase<'_>,
     name: &str,
@@ -170,7 +172,8 @@ fn invite_by_name(
     Ok(outcome)
 }
 
-/// Without a question for a name of the case, its records decide nothing.
+/// Ends the purpose as inconclusive if the proxy asked no question for a name of the case: its records then have no
+/// effect.
 fn is_asked(case: &TestCase<'_>) -> PurposeOutcome {
     let names = case.names()?;
     required!(
@@ -258,7 +261,7 @@ fn over_tcp(case: &mut TestCase<'_>) -> PurposeOutcome<ForwardOutcome> {
     invite_by_name(case, &name, contact, &records)
 }
 
-/// Rules about TCP show nothing about a proxy without TCP.
+/// Ends the purpose as inconclusive if the proxy does not send over TCP.
 fn sends_over_tcp(case: &mut TestCase<'_>) -> PurposeOutcome {
     match over_tcp(case)? {
         ForwardOutcome::Arrived(forwarded) => {
@@ -284,8 +287,8 @@ fn naptr_record(order: u16, service: &str, replacement: &str) -> String {
     format!("@ NAPTR {order} 10 \"s\" \"{service}\" \"\" {replacement}\n")
 }
 
-/// An INVITE for a user at a host name with these records arrives at the second user agent. Without a question for a NAPTR
-/// record, nothing is shown.
+/// An INVITE for a user at a host name with these records arrives at the second user agent. Inconclusive if the proxy
+/// does not ask for NAPTR records.
 fn is_led_by_naptr(case: &mut TestCase<'_>, name: &str, records: &str, elsewhere: &str) -> PurposeOutcome {
     let outcome = invite_by_name(case, name, named(name), records)?;
     if let ForwardOutcome::Arrived(forwarded) = &outcome {
@@ -355,7 +358,8 @@ fn keeps_the_priority(case: &mut TestCase<'_>) -> PurposeOutcome {
     Ok(())
 }
 
-/// An INVITE for a user at a host name with two targets, as it arrives at the first: the third user agent.
+/// Sends an INVITE for a user at a host name with two targets. Returns the INVITE as it arrived at the first target,
+/// which is the third user agent.
 fn at_the_first_of_two(case: &mut TestCase<'_>) -> PurposeOutcome<Forwarded> {
     let [next, first] = open_both(case, Transport::Udp, Transport::Udp)?;
     let name = case.draw_name()?;
@@ -371,7 +375,7 @@ fn at_the_first_of_two(case: &mut TestCase<'_>) -> PurposeOutcome<Forwarded> {
     }
 }
 
-/// The INVITE as it arrives at the second user agent, the next target.
+/// The INVITE as it arrives at the next target, which is the second user agent; `None` if it does not arrive in time.
 fn at_the_next(
     case: &mut TestCase<'_>,
     first: &Forwarded,
@@ -386,7 +390,7 @@ fn at_the_next(
     Ok(forwarded)
 }
 
-/// The INVITE at both targets, of which the first does not answer.
+/// The INVITE as it arrives at both targets. The first target does not answer it.
 fn after_a_timeout(case: &mut TestCase<'_>) -> PurposeOutcome<[Forwarded; 2]> {
     let first = at_the_first_of_two(case)?;
     let within = TRANSACTION + case.patience();
@@ -412,7 +416,8 @@ fn draws_a_branch_for_each_target(case: &mut TestCase<'_>) -> PurposeOutcome {
 fn goes_on_after_a_refusal(case: &mut TestCase<'_>) -> PurposeOutcome {
     sends_over_tcp(case)?;
     let place = open(case, SECOND, Transport::Tcp)?;
-    // The port was free a moment ago: its socket is closed before the name leads to it.
+    // The second open replaces the first end, so the TCP port is closed when the name is added, and very likely still
+    // free.
     let closed = open(case, THIRD, Transport::Tcp)?;
     open(case, THIRD, Transport::Udp)?;
     let name = case.draw_name()?;
@@ -434,8 +439,8 @@ fn goes_on_after_503(case: &mut TestCase<'_>) -> PurposeOutcome {
     ensured!(next.is_some(), "the first target answered 503, but the next got no INVITE")
 }
 
-/// Registers the second user at a host name with two targets of equal priority and weight. A proxy that selects its target
-/// again finds the other one in half of the cases.
+/// Registers the second user at a host name with two targets of equal priority and weight, and sends an INVITE. If a
+/// proxy selects the target anew for each message, it selects the other target in half of the cases.
 fn register_at_equal_targets(case: &mut TestCase<'_>) -> PurposeOutcome<ForwardOutcome> {
     let [second, third] = open_both(case, Transport::Udp, Transport::Udp)?;
     let name = case.draw_name()?;
@@ -443,7 +448,8 @@ fn register_at_equal_targets(case: &mut TestCase<'_>) -> PurposeOutcome<ForwardO
     invite_by_name(case, &name, contact, &srv_records("_sip._udp", &[(10, second), (10, third)]))
 }
 
-/// Carries out a step for several INVITEs, each at one of two equal targets. The step also gets the other target.
+/// Runs a step for several INVITEs, each of which arrives at one of two equal targets. The step also receives the
+/// target at which the INVITE did not arrive.
 fn for_equal_targets(
     case: &mut TestCase<'_>,
     step: impl Fn(&mut TestCase<'_>, &Forwarded, TestAgent) -> PurposeOutcome,
@@ -479,7 +485,7 @@ fn repeats_to_the_same_target(case: &mut TestCase<'_>) -> PurposeOutcome {
     let other = if forwarded.at == SECOND { THIRD } else { SECOND };
     for _ in 0..REPETITIONS {
         case.pause(T1 + Duration::from_millis(100))?;
-        // A proxy with transactions retransmits by itself, and ignores this one.
+        // A proxy with transactions ignores this retransmission and sends its own.
         case.send(&forwarded.sent)?;
     }
     case.pause(Duration::from_millis(50))?;
@@ -538,7 +544,7 @@ fn cancels_at_the_same_target(case: &mut TestCase<'_>) -> PurposeOutcome {
 
 fn takes_the_root_for_no_service(case: &mut TestCase<'_>) -> PurposeOutcome {
     let host = case.draw_host();
-    // The destination of the request if there were no SRV record.
+    // Without the SRV record, the request would go to this address.
     let place = case.open_place(SECOND, Transport::Udp, host, Transport::Udp.default_port())?;
     let name = case.draw_name()?;
     case.add_records(&name, &format!("_sip._udp SRV 0 0 0 .\n{}", address_record("@", place)))?;
@@ -555,7 +561,7 @@ fn refuses_unknown_names(case: &mut TestCase<'_>) -> PurposeOutcome {
     is_refused(case, outcome)
 }
 
-/// An INVITE without a destination gets a failure.
+/// The outcome of an INVITE without a reachable destination must be a failure response.
 fn is_refused(case: &mut TestCase<'_>, outcome: ForwardOutcome) -> PurposeOutcome {
     if let ForwardOutcome::Arrived(forwarded) = &outcome {
         case.finish(forwarded, 486)?;

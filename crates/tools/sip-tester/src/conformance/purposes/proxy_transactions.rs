@@ -99,7 +99,7 @@ fn ends_with_the_ack(case: &mut TestCase<'_>) -> PurposeOutcome {
     let forwarded = invited(case)?;
     case.answer(&forwarded, 486)?;
     case.final_of(&forwarded)?;
-    // The ACK of the proxy itself.
+    // The proxy itself sends an ACK.
     case.arriving(SECOND, &Method::Ack, SOON)?;
     let again = case.response(FIRST, &forwarded.sent, Duration::from_millis(1200))?;
     ensure!(again.is_none(), "a 486 was retransmitted after its ACK");
@@ -125,7 +125,7 @@ fn answers_repeated_requests(case: &mut TestCase<'_>) -> PurposeOutcome {
     has_not_arrived(case, &Method::Options)
 }
 
-/// An INVITE that rings and that the caller has cancelled, with the CANCEL.
+/// Sends an INVITE, lets the callee ring, and sends a CANCEL. Returns both requests.
 pub(super) fn cancelled(case: &mut TestCase<'_>) -> PurposeOutcome<(Forwarded, Request)> {
     let forwarded = invited(case)?;
     case.answer(&forwarded, 180)?;
@@ -135,7 +135,7 @@ pub(super) fn cancelled(case: &mut TestCase<'_>) -> PurposeOutcome<(Forwarded, R
     Ok((forwarded, cancel))
 }
 
-/// The CANCEL as it arrives; it is answered.
+/// Answers the CANCEL of a forwarded INVITE. Returns it as it arrived.
 pub(super) fn cancel_arrives(case: &mut TestCase<'_>, forwarded: &Forwarded) -> PurposeOutcome<Request> {
     let patience = case.target().patience;
     let Some((arrived, path)) = case.arriving(forwarded.at, &Method::Cancel, patience)? else {

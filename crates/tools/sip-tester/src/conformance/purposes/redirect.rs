@@ -48,7 +48,7 @@ pub(in crate::conformance) fn redirected(case: &mut TestCase<'_>) -> PurposeOutc
     Ok(response)
 }
 
-/// The response to an INVITE for the second user as it is registered.
+/// The final response to an INVITE for the second user, with the present bindings.
 fn answered(case: &mut TestCase<'_>) -> PurposeOutcome<Response> {
     let request = invite(case)?;
     Ok(case.ask(&request)?.response)
@@ -140,7 +140,7 @@ fn takes_the_ack(case: &mut TestCase<'_>) -> PurposeOutcome {
     let request = invite_callee(case)?;
     let answered = case.ask(&request)?;
     ensure_status(&answered.response, 300..700, "the INVITE").map_err(as_inconclusive)?;
-    // The ACK was sent: neither a response to it nor the redirection may follow.
+    // After the ACK, the server must not send a response to it, or the redirection again.
     let again = case.response(FIRST, &answered.request, Duration::from_millis(1200))?;
     ensured!(
         again.is_none(),

@@ -1,4 +1,4 @@
-//! Bindings (RFC 3261 section 10.3), and the rules for messages of each server.
+//! Bindings of a registrar (RFC 3261 section 10.3).
 
 use netrig_core::Duration;
 use netrig_sip::header::{CSeq, NameAddr};
@@ -77,7 +77,8 @@ pub(super) fn plain(case: &mut TestCase<'_>) -> PurposeOutcome<Request> {
     Ok(request)
 }
 
-/// A contact of the first user at its own address, with a port derived from the number. Nothing listens there.
+/// A contact of the first user at its own address, at a port that depends on `number` and at which the tester does not
+/// listen.
 pub(super) fn contact(case: &mut TestCase<'_>, number: u16) -> PurposeOutcome<SipUri> {
     Ok(case.contact(FIRST)?.with_port(40_100 + number))
 }
@@ -266,7 +267,7 @@ fn refuses_foreign_domains(case: &mut TestCase<'_>) -> PurposeOutcome {
         .map_err(|error| inconclusive!("no address of record of another domain: {error}"))?;
     request.headers.set(Name::To, NameAddr::new(foreign));
     let response = case.ask(&request)?.response;
-    // 403 if the server checks first whether the user is authorized.
+    // A server that checks the authorization first answers 403.
     ensured!(
         [403, 404].contains(&response.status.code()),
         "a REGISTER whose To has another domain was answered {}",
@@ -360,8 +361,8 @@ fn parameter_before_field(case: &mut TestCase<'_>) -> PurposeOutcome {
 /// The longest requested expiration, s.
 const LONGEST_ASKED: u32 = 700;
 
-/// The granted expiration follows the requested one: it is at most that, and less if less is requested. A registrar that always
-/// grants the same time has its own time, and does not read the request. `what` precedes the requested seconds.
+/// The granted expiration is at most the requested one, and decreases with it. If a registrar grants the same time for
+/// both requests, it ignores the requested time. In messages, `what` precedes the requested seconds.
 fn follows_the_request(
     case: &mut TestCase<'_>,
     uri: &SipUri,
@@ -446,7 +447,7 @@ fn ends_bindings(case: &mut TestCase<'_>) -> PurposeOutcome {
     require!(response.status.is_success(), "expires=2 was answered {}", line_of(&response));
     let granted = granted(&response, &uri)?;
     require!(granted <= LONGEST, "expires=2 got {granted} s, which is too long to wait for");
-    // Times are whole seconds, so one more for the last.
+    // Expirations are rounded to whole seconds, so one of the two additional seconds is for the rounding.
     case.pause(Duration::from_secs(u64::from(granted) + 2))?;
     let bindings = bindings(case)?;
     ensured!(!has(&bindings, &uri), "2 s after its end, a binding is still listed: {}", shown(&bindings))
@@ -473,14 +474,14 @@ fn takes_the_largest(case: &mut TestCase<'_>) -> PurposeOutcome {
     ensured!(granted > 0, "an expiration of 4294967295 s got {granted} s")
 }
 
-/// Registers a contact alone, with this Call-ID and the CSeq number 100.
+/// Registers this contact as the only binding, with this Call-ID and the CSeq number 100.
 fn previously_registered(case: &mut TestCase<'_>, call_id: &str, uri: &SipUri) -> PurposeOutcome {
     case.clear_bindings(FIRST)?;
     let response = numbered(case, call_id, 100, &[text(uri.clone())]).map_err(as_inconclusive)?;
     ensure_success(&response, "the previous REGISTER").map_err(as_inconclusive)
 }
 
-/// A REGISTER of one Call-ID with this CSeq number.
+/// Sends a REGISTER with this Call-ID and CSeq number. Returns its final response.
 fn numbered(
     case: &mut TestCase<'_>,
     call_id: &str,
@@ -503,7 +504,8 @@ fn refuses_old_requests(case: &mut TestCase<'_>) -> PurposeOutcome {
     )
 }
 
-/// The response to a REGISTER with the same Call-ID and a lower CSeq, which would remove the binding.
+/// Sends a REGISTER that would remove the binding, with the same Call-ID but a lower CSeq number. Returns its final
+/// response.
 fn old_request(case: &mut TestCase<'_>) -> PurposeOutcome<Response> {
     let (uri, call_id) = (contact(case, 1)?, case.token());
     previously_registered(case, &call_id, &uri)?;

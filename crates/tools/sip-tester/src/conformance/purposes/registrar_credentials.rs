@@ -29,7 +29,7 @@ purposes! {
     }
 }
 
-/// A REGISTER without credentials, and its 401.
+/// Sends a REGISTER without credentials. Returns the REGISTER and its 401.
 fn challenged(case: &mut TestCase<'_>) -> PurposeOutcome<(Request, Response)> {
     let request = plain(case)?;
     let response = case.ask_plainly(FIRST, &request)?.response;
@@ -67,7 +67,8 @@ fn names_a_realm(case: &mut TestCase<'_>) -> PurposeOutcome {
     ensured!(!challenge.realm.is_empty(), "the realm of the challenge is empty")
 }
 
-/// The request with credentials that `change` has spoilt, and its response.
+/// The final response to a REGISTER whose credentials `change` has made wrong. `change` receives the correct
+/// credentials.
 fn spoilt(
     case: &mut TestCase<'_>,
     change: impl FnOnce(&mut TestCase<'_>, &mut Request, &str),
@@ -136,7 +137,7 @@ fn refuses_basic(case: &mut TestCase<'_>) -> PurposeOutcome {
 }
 
 fn refuses_other_users(case: &mut TestCase<'_>) -> PurposeOutcome {
-    // The first user, with its own credentials, for the second user's address of record.
+    // The first user registers the second user's address of record, with the first user's credentials.
     let mut request = plain(case)?;
     let other = NameAddr::new(Uri::Sip(case.address_of_record(SECOND)));
     request.headers.set(Name::To, other);

@@ -14,7 +14,7 @@ use super::general::{SubjectRequest, final_response, requires_an_answer};
 use super::malformed::{lives_on, survives};
 use super::{proxy, redirect, registrar, uas};
 
-/// Messages that test their own Via.
+/// Messages that test the parameters of their Via. They keep these parameters, and no Via is added.
 const WITH_OWN_VIA: [&str; 2] = ["badbranch", "inv2543"];
 
 /// The purposes of a role: for each message its index in [`MESSAGES`] and its name.
@@ -53,9 +53,10 @@ pub(super) const OF_PROXIES: &[TestPurpose] = torture_purposes!(Proxy "PRX");
 pub(super) const OF_REDIRECT_SERVERS: &[TestPurpose] = torture_purposes!(Redirect "RED");
 pub(super) const OF_USER_AGENTS: &[TestPurpose] = torture_purposes!(Uas "UAS");
 
-/// RFC 4475 says how an element "should" treat broken messages. RFC 3261 requires that it accepts correct ones, is not harmed,
-/// and refuses a body and extensions that it does not understand (sections 8.2.2.3, 8.2.3 and 16.3). The message with
-/// extensions is an OPTIONS, which is not for a registrar, and a redirect server ignores extensions (section 8.3).
+/// The strength of a requirement. RFC 4475 says how an element "should" treat broken messages. RFC 3261 requires that
+/// an element accepts correct messages, is not harmed by broken ones, and refuses a body and extensions that it does
+/// not understand (sections 8.2.2.3, 8.2.3 and 16.3). The message with unknown extensions is an OPTIONS. A registrar
+/// need not support OPTIONS, and a redirect server ignores extensions (section 8.3).
 const fn level_of(role: TestedRole, treatment: TortureTreatment) -> RequirementLevel {
     match treatment {
         TortureTreatment::Taken
@@ -104,7 +105,7 @@ fn treats(case: &mut TestCase<'_>, role: TestedRole, message: &TortureMessage) -
         _ => {
             let Some(response) = answer_to(case, message)? else {
                 lives_on(case, subject_of(role), false)?;
-                // A proxy may have forwarded it to the domain in the message. A user agent answers.
+                // A proxy may have forwarded it to the domain in the message. A user agent must answer it.
                 require!(role == TestedRole::Uas, "the message got no response; it may have been forwarded");
                 return Err(failure!("the message got no response"));
             };
@@ -147,8 +148,8 @@ fn answer_to(case: &mut TestCase<'_>, message: &TortureMessage) -> PurposeOutcom
     Err(inconclusive!("the server challenged the message repeatedly"))
 }
 
-/// A message as it is sent. It has a Via of the tester on top, so that the response is received, and its own Call-ID, so that
-/// it is not a retransmission. Also returns the request to which the response belongs.
+/// A message with the address of the tester in the topmost Via, so that the response arrives, and with a new Call-ID,
+/// so that the message is not a retransmission. Also returns the request to which the response belongs.
 fn addressed(
     case: &mut TestCase<'_>,
     message: &TortureMessage,

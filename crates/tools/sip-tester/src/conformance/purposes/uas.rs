@@ -21,7 +21,7 @@ use super::general::{SubjectRequest, final_response, final_within};
 /// How long a 2xx is retransmitted without an ACK (RFC 3261 section 13.3.1.4: 64 times T1), plus some time for the BYE.
 pub(super) const GIVEN_UP: Duration = Duration::from_millis(64 * 500 + 3000);
 
-/// Two retransmissions after T1.
+/// Time for two retransmissions, the first of which is due after T1.
 pub(super) const TWO_REPETITIONS: Duration = Duration::from_millis(2000);
 
 purposes! {
@@ -101,7 +101,7 @@ fn leave_open(case: &mut TestCase<'_>, request: &Request, response: &Response) -
     Ok(())
 }
 
-/// A call that is ended after `look`.
+/// Makes a call, runs `look` within it, and ends it.
 pub(super) fn within_a_call(
     case: &mut TestCase<'_>,
     look: impl FnOnce(&mut TestCase<'_>, &AnsweredRequest, &mut TestDialog) -> PurposeOutcome,
@@ -111,7 +111,7 @@ pub(super) fn within_a_call(
     end(case, &mut dialog)
 }
 
-/// Ends the call. Another purpose tests how the BYE is answered.
+/// Ends a call. Another purpose tests how the BYE is answered.
 pub(super) fn end(case: &mut TestCase<'_>, dialog: &mut TestDialog) -> PurposeOutcome {
     let _ = case.hang_up(dialog);
     Ok(())
@@ -149,7 +149,7 @@ fn copies_record_routes(case: &mut TestCase<'_>) -> PurposeOutcome {
     let answered = case.ask(&request)?;
     ensure_success(&answered.response, "an INVITE with Record-Route")?;
     let mut dialog = TestDialog::of_caller(FIRST, &answered.request, &answered.response)?;
-    // The routes lead nowhere, so further requests go to the server itself.
+    // The hosts of the route set do not exist, so further requests go to the server itself.
     dialog.routes.clear();
     case.acknowledge(&mut dialog)?;
     end(case, &mut dialog)?;
@@ -216,7 +216,7 @@ fn refuses_a_second_bye(case: &mut TestCase<'_>) -> PurposeOutcome {
     ensure_code(&response, 481, "a BYE of an ended dialog")
 }
 
-/// A request of a dialog that never existed.
+/// The final response to a request within a dialog that never existed.
 pub(super) fn of_no_dialog(case: &mut TestCase<'_>, method: Method) -> PurposeOutcome<Response> {
     let uri = case.callee_uri();
     let mut request = case.request(method, uri.clone())?;
@@ -311,7 +311,8 @@ fn refuses_old_requests(case: &mut TestCase<'_>) -> PurposeOutcome {
     let mut request = invite(case)?;
     request.headers.set(Name::CSeq, CSeq { number: 10, method: Method::Invite });
     let (_, mut dialog) = case.call_server_with(&request)?;
-    // An OPTIONS is processed as outside the dialog, where CSeq has no order.
+    // The old request is a BYE: a server may process an OPTIONS outside the dialog, where the order of CSeq does not
+    // matter.
     let mut old = case.within(&mut dialog, Method::Bye)?;
     old.headers.set(Name::CSeq, CSeq { number: 5, method: Method::Bye });
     let response = case.ask_plainly(FIRST, &old)?.response;
@@ -335,7 +336,8 @@ fn takes_the_last_hop(case: &mut TestCase<'_>) -> PurposeOutcome {
     ensure_success(&response, "an OPTIONS with Max-Forwards: 0")
 }
 
-/// A ringing INVITE, with the provisional response.
+/// Sends an INVITE, answers challenges, and waits until the call rings. Returns the INVITE as last sent, and the
+/// provisional response.
 pub(super) fn ringing(case: &mut TestCase<'_>, request: Request) -> PurposeOutcome<(Request, Response)> {
     let mut request = request;
     for _ in 0..3 {
@@ -374,8 +376,8 @@ pub(super) fn give_up(case: &mut TestCase<'_>, request: &Request) -> PurposeOutc
     Ok(())
 }
 
-/// A call that rang and was cancelled: the INVITE, its provisional response, the response to the CANCEL, and the final
-/// response.
+/// The responses of a call that rang and was cancelled: the provisional response, the response to the CANCEL, and the
+/// final response to the INVITE.
 pub(super) struct Cancelled {
     pub(super) ringing: Response,
     pub(super) of_cancel: Response,
@@ -462,7 +464,8 @@ fn repeats_ringing(case: &mut TestCase<'_>) -> PurposeOutcome {
     again
 }
 
-/// The last provisional response is repeated within T1. A later one may be sent for another reason.
+/// After a retransmitted INVITE, the server repeats the last provisional response within T1. A later response may have
+/// another cause.
 fn provisional_again(case: &mut TestCase<'_>, request: &Request, last: &Response) -> PurposeOutcome {
     let until = case.now() + T1;
     while let Some(again) = case.response(FIRST, request, until.since(case.now()))? {

@@ -35,7 +35,7 @@ pub(super) fn may_refuse_the_offer(response: &Response) -> PurposeOutcome {
     )
 }
 
-/// An INVITE with an offer after `change`, and its final response.
+/// Sends an INVITE with an offer that `change` has changed. Returns the offer, and the INVITE with its final response.
 fn offered(
     case: &mut TestCase<'_>,
     change: impl FnOnce(&mut SessionDescription),
@@ -48,7 +48,7 @@ fn offered(
     Ok((offer, case.ask(&request)?))
 }
 
-/// The answer to an offer after `change`.
+/// Establishes a call with an offer that `change` has changed, and ends it. Returns the offer and the answer.
 fn answer_to(
     case: &mut TestCase<'_>,
     change: impl FnOnce(&mut SessionDescription),
@@ -67,7 +67,7 @@ fn answer_to(
     Ok((offer, answer))
 }
 
-/// Adds a second medium to an offer: the first one after `change`.
+/// Adds a second medium to an offer: a copy of the first one, changed by `change`.
 fn with_second(offer: &mut SessionDescription, change: impl FnOnce(&mut Media)) {
     let mut second = offer.media[0].clone();
     change(&mut second);
@@ -138,7 +138,7 @@ fn refuses_unknown_media(case: &mut TestCase<'_>) -> PurposeOutcome {
     )
 }
 
-/// The final response to an offer with unknown formats only. An established call is ended.
+/// The final response to an INVITE whose offer has only unknown formats. If a call is established, it is ended.
 fn answer_to_unknown_formats(case: &mut TestCase<'_>) -> PurposeOutcome<Response> {
     let (_, answered) = offered(case, |offer| {
         offer.media[0].formats = vec!["99".to_owned()];

@@ -30,7 +30,7 @@ purposes! {
     }
 }
 
-/// An INVITE that requires 100rel, with its first reliable provisional response.
+/// Sends an INVITE that requires 100rel. Returns the INVITE and its first reliable provisional response.
 fn rung_reliably(case: &mut TestCase<'_>) -> PurposeOutcome<(Request, Response)> {
     let mut request = invite(case)?;
     request.headers.set(Name::Require, "100rel");
@@ -45,7 +45,7 @@ fn rung_reliably(case: &mut TestCase<'_>) -> PurposeOutcome<(Request, Response)>
     Ok((request, ringing))
 }
 
-/// The PRACK of a provisional response, and its final response.
+/// Sends a PRACK for a provisional response, with its RSeq plus `by`. Returns the final response to the PRACK.
 fn acknowledged(
     case: &mut TestCase<'_>,
     request: &Request,
@@ -107,7 +107,8 @@ fn rings_plainly(case: &mut TestCase<'_>) -> PurposeOutcome {
     ensured!(!is_reliable, "a caller without 100rel got a {} with RSeq", line_of(&cancelled.ringing))
 }
 
-/// The response to an INVITE with this Session-Expires.
+/// The final response to an INVITE with this Session-Expires. If `knows_timers` is set, the INVITE supports the
+/// extension `timer`.
 fn with_interval(case: &mut TestCase<'_>, interval: &str, knows_timers: bool) -> PurposeOutcome<Response> {
     let mut request = invite(case)?;
     request.headers.set(Name::SessionExpires, interval);
@@ -132,7 +133,7 @@ fn tells_the_interval(case: &mut TestCase<'_>) -> PurposeOutcome {
 
 fn refuses_short_intervals(case: &mut TestCase<'_>) -> PurposeOutcome {
     let response = with_interval(case, "30", true)?;
-    // RFC 4028 section 9: a server may refuse such an interval.
+    // RFC 4028 section 9: a server may, but need not, refuse such an interval.
     require!(response.status.code() == 422, "Session-Expires: 30 was answered {}", line_of(&response));
     let least = response.headers.number(&Name::MinSe).ok().flatten();
     ensured!(

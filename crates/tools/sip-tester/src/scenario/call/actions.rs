@@ -17,7 +17,7 @@ use super::super::variables::{VariableId, VariableScope};
 use super::{ScriptCall, ScriptFailure, ScriptOutput};
 
 impl ScriptCall {
-    /// Carries out the actions of a step. Whether the call continues.
+    /// Runs the actions of a step. Returns whether the call continues.
     pub(super) fn act(&mut self, run: &mut ScriptRun, now: Instant, step: &ScriptStep) -> bool {
         for action in &step.actions {
             if let Err(why) = self.action(run, now, action) {
@@ -81,7 +81,7 @@ impl ScriptCall {
             }
             ScriptAction::RestorePause(number) => {
                 let milliseconds = self.number_of(*number);
-                // 0: the step was not a pause.
+                // 0 means that the interrupted step was not a pause.
                 self.pause_ends = (milliseconds > 0.0)
                     .then(|| Instant::ZERO + Duration::from_secs_f64((milliseconds / 1e3).min(LONGEST_TIME)));
             }
@@ -206,7 +206,7 @@ impl ScriptCall {
         }
     }
 
-    /// Sets a variable for all calls that share it.
+    /// Sets a variable of the call, and of the user or the run if the variable is shared.
     pub(super) fn set(&mut self, run: &mut ScriptRun, variable: VariableId, value: ScriptValue) {
         let scope = run.script.variables.iter().nth(variable.0).map(|known| known.scope);
         let variables = run.script.variables.iter().count();
@@ -280,7 +280,7 @@ impl ScriptCall {
     }
 }
 
-/// Whether the call continues after a result.
+/// Returns the failure if the result `holds` fails the call.
 fn checked(
     check: ScriptCheck,
     holds: bool,
@@ -292,7 +292,8 @@ fn checked(
     }
 }
 
-/// The rest of the line after a name, as SIPp finds it: the name is anywhere, or at the start of a line.
+/// The rest of the line after the searched name. As in SIPp, the name may be anywhere in the message, unless it has to
+/// be at the start of a line.
 fn header_in(text: &str, searched: &SearchedHeader) -> Option<String> {
     let SearchedHeader { header, occurrence, any_case, at_line_start } = searched;
     let fold = |text: &str| if *any_case { text.to_ascii_lowercase() } else { text.to_owned() };

@@ -1,4 +1,4 @@
-//! Received messages of a call: the step of each message, and the treatment of unexpected ones.
+//! Received messages of a call: the step that expects a message, and the response to an unexpected message.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -13,11 +13,11 @@ use super::super::values::ScriptValue;
 use super::repetition::{KnownMessage, final_response, hash_of};
 use super::{ScriptCall, ScriptFailure, ScriptOutput};
 
-/// The most messages whose retransmissions a call recognises.
+/// The largest number of received messages whose retransmissions a call recognises.
 const MOST_KNOWN: usize = 64;
 
 impl ScriptCall {
-    /// A message of the call has arrived at `server` at `arrived`, and is handled now.
+    /// Handles a message of the call, which arrived at the address `server` at the time `at`.
     pub fn receive(
         &mut self,
         run: &mut ScriptRun,
@@ -40,13 +40,13 @@ impl ScriptCall {
         if place.is_none() && self.is_repeated(run, &message) {
             return;
         }
-        // A lost message counts as never received.
+        // A deliberately lost message is treated as not received.
         let lost = place.and_then(|place| run.script.steps.get(place)).map_or(0.0, |step| step.lost);
         if lost > 0.0 && run.draws.chance(lost) {
             return;
         }
         self.note(&message, false);
-        // A response ends the retransmission of its request, an ACK that of a response.
+        // A response ends the retransmission of its request, and an ACK ends the retransmission of a response.
         let is_of = |method: &str| self.repetition.as_ref().is_some_and(|sent| sent.method == method);
         let answers = match message.request() {
             Some((method, _)) => method == "ACK" && is_of("ACK"),
@@ -66,7 +66,7 @@ impl ScriptCall {
         self.arrived = None;
     }
 
-    /// Whether it is a known final response with other bytes; its ACK is sent again.
+    /// If the message is a known final response with other bytes, sends its ACK again and returns true.
     fn is_repeated(&mut self, run: &mut ScriptRun, message: &ReceivedText) -> bool {
         let Some(response) = final_response(message) else { return false };
         let known = self.known.iter().find(|known| known.response.as_ref() == Some(&response));
@@ -82,7 +82,7 @@ impl ScriptCall {
         true
     }
 
-    /// A message after the end of the call.
+    /// Handles a message after the end of the call.
     fn receive_late(&mut self, run: &ScriptRun, now: Instant, message: &ReceivedText) {
         match message.request() {
             Some(("ACK", _)) => {}
@@ -99,7 +99,7 @@ impl ScriptCall {
         }
     }
 
-    /// A message from another process of the test has arrived.
+    /// Handles a message from another process of the test.
     pub fn receive_command(&mut self, run: &mut ScriptRun, now: Instant, from: Option<&str>, text: &str) {
         if self.is_over() {
             return;
@@ -142,7 +142,8 @@ impl ScriptCall {
         self.fail(run, now, ScriptFailure::UnexpectedCommand(first.to_owned()));
     }
 
-    /// The step that expects a message: from the current one on over optional ones, then earlier optional ones.
+    /// The step that expects a message: the current one or, after optional steps, a later one; otherwise an earlier
+    /// optional step.
     fn awaited(&self, run: &ScriptRun, message: &ReceivedText) -> Option<usize> {
         let steps = &run.script.steps;
         for (place, step) in steps.iter().enumerate().skip(self.step) {
@@ -199,7 +200,7 @@ impl ScriptCall {
         let step = &script.steps[place];
         let StepKind::Receive(receive) = &step.kind else { return };
         run.tallies[place].done += 1;
-        // As in SIPp: if the call continues, it has received the response, even without an ACK.
+        // As in SIPp: an expected message shows that the other side has received the response, even without an ACK.
         if self.repetition.as_ref().is_some_and(|sent| sent.method == "ACK") {
             self.repetition = None;
         }
@@ -234,7 +235,7 @@ impl ScriptCall {
         self.advance(run, now);
     }
 
-    /// The wait starts again after an optional message, with the time of the next step that has one.
+    /// Restarts the wait after an optional message, with the time limit of the next step that has one.
     fn wait_on(&mut self, run: &ScriptRun, now: Instant, place: usize) {
         if place < self.step {
             return;
@@ -247,7 +248,7 @@ impl ScriptCall {
         self.due = patience.map(|patience| now + patience);
     }
 
-    /// Remembers values of a message for later ones.
+    /// Stores the values of a message that later messages need.
     fn learn(&mut self, message: &ReceivedText, receive: &ReceiveStep) {
         let is_request = message.request().is_some();
         if let Some((_, uri)) = message.request() {
@@ -318,7 +319,7 @@ impl ScriptCall {
                 self.reply(&message, "481 Call/Transaction Does Not Exist");
                 self.fail(run, now, ScriptFailure::Unexpected(first));
             }
-            // An unexpected provisional response is ignored (RFC 3261 section 13.2.2.1).
+            // An unexpected 100 is ignored (RFC 3261 section 13.2.2.1).
             None if message.status() == Some(100) => self.know(&message, None),
             None => {
                 self.know(&message, None);
@@ -327,7 +328,7 @@ impl ScriptCall {
         }
     }
 
-    /// A response that the script does not contain.
+    /// Sends a response that the script does not contain.
     fn reply(&mut self, message: &ReceivedText, line: &str) {
         let bytes = message.response(line, None);
         self.know(message, None);
@@ -335,7 +336,8 @@ impl ScriptCall {
         self.outputs.push_back(ScriptOutput::Send(bytes));
     }
 
-    /// The sent message answers the last received one: it is sent again if that is retransmitted.
+    /// Stores a sent message as the answer to the last received one. If that message is retransmitted, the answer is
+    /// sent again.
     pub(super) fn answered_by(&mut self, bytes: &Bytes, step: Option<usize>) {
         if let Some(known) = self.known.back_mut() {
             (known.answer, known.answered_by) = (Some(bytes.clone()), step);
@@ -343,7 +345,7 @@ impl ScriptCall {
     }
 }
 
-/// Values of a header field in reverse order.
+/// The values of a header field in reverse order.
 fn reversed(value: &str) -> String {
     let mut values: Vec<&str> = value.split(',').map(str::trim).collect();
     values.reverse();

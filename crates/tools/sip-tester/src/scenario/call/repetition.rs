@@ -1,4 +1,4 @@
-//! Retransmission of own messages, and recognition of received retransmissions.
+//! Retransmission of sent messages, and recognition of received retransmissions.
 
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 
@@ -7,12 +7,13 @@ use netrig_core::{Duration, Instant};
 
 use super::ReceivedText;
 
-/// A request that is retransmitted until an answer arrives.
+/// A message that is retransmitted until it is answered.
 #[derive(Clone, Debug)]
 pub(super) struct Repetition {
     pub bytes: Bytes,
     pub step: usize,
-    /// Method of CSeq.
+    /// The method whose message ends the retransmission: `ACK` for a response, else the method in the CSeq of the
+    /// response.
     pub method: String,
     pub due: Instant,
     pub pause: Duration,
@@ -37,7 +38,7 @@ impl Repetition {
 pub(super) struct KnownMessage {
     /// Hash of the message.
     pub hash: u64,
-    /// Status, CSeq and tag of a final response: it may arrive again with other bytes (RFC 3261 section 13.2.2.4).
+    /// Identifies a final response, which may arrive again with other bytes (RFC 3261 section 13.2.2.4).
     pub response: Option<FinalResponse>,
     /// The step that received it.
     pub step: Option<usize>,
@@ -46,7 +47,7 @@ pub(super) struct KnownMessage {
     pub answered_by: Option<usize>,
 }
 
-/// Status, CSeq and tag of To.
+/// Status, value of CSeq, and tag of To.
 pub(super) type FinalResponse = (u16, String, Option<String>);
 
 pub(super) fn final_response(message: &ReceivedText) -> Option<FinalResponse> {

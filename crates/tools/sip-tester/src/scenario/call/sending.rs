@@ -67,7 +67,7 @@ impl ScriptCall {
         run.tallies[self.step].done += 1;
         let bytes = Bytes::from(text);
         let is_lost = step.lost > 0.0 && run.draws.chance(step.lost);
-        // Of requests only the ACK: it is sent again for a retransmitted 2xx.
+        // Of all requests, only the ACK answers a message: it is sent again for a retransmitted 2xx.
         if is_response || method == "ACK" {
             self.answered_by(&bytes, Some(self.step));
         }
@@ -89,7 +89,7 @@ impl ScriptCall {
         Ok(())
     }
 
-    /// The text of a template.
+    /// The text of a template, with the current values of variables and keywords.
     pub(super) fn text(
         &mut self,
         run: &mut ScriptRun,

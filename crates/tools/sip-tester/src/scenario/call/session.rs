@@ -21,17 +21,17 @@ pub(super) struct ScriptSession {
 pub(super) struct SessionEnd {
     /// The messages in order.
     pub messages: Vec<Bytes>,
-    /// The response that the first of them acknowledges; if it is retransmitted, so is the ACK.
+    /// The response that the first message acknowledges. If the response is retransmitted, the ACK is sent again.
     pub acknowledged: Option<ReceivedText>,
 }
 
 #[derive(Clone, Debug)]
 enum InviteState {
-    /// Without a final response. The tag of To is that of the last provisional response.
+    /// No final response yet. `tag` is the tag of To in the last provisional response.
     Asked { is_provisional: bool, is_cancelled: bool, tag: Option<String> },
-    /// With a final response other than 2xx.
+    /// A final response other than 2xx.
     Refused { response: ReceivedText, is_acknowledged: bool },
-    /// With a 2xx.
+    /// A 2xx.
     Accepted { response: ReceivedText, is_acknowledged: bool },
     /// There is nothing to end.
     Over,
@@ -48,7 +48,7 @@ impl ScriptSession {
         matches!(self.state, InviteState::Accepted { .. })
     }
 
-    /// Takes a sent or received message of the call into account.
+    /// Updates the state of the session by a sent or received message of the call.
     pub fn note(session: &mut Option<Self>, message: &ReceivedText, is_sent: bool) {
         if begins(message) {
             let state = InviteState::Asked { is_provisional: false, is_cancelled: false, tag: None };
@@ -102,7 +102,7 @@ impl ScriptSession {
                 let messages = vec![of_transaction(invite, "CANCEL", None)];
                 SessionEnd { messages, acknowledged: None }
             }
-            // The caller would wait for ever (RFC 3261 section 8.2).
+            // Without a final response, the caller would wait for ever (RFC 3261 section 8.2).
             InviteState::Asked { is_cancelled, tag, .. } if !*is_caller => {
                 let line = if *is_cancelled { "487 Request Terminated" } else { "500 Server Internal Error" };
                 let messages = vec![invite.response(line, Some(tag.as_deref().unwrap_or("ended")))];
@@ -127,7 +127,7 @@ impl ScriptSession {
     }
 }
 
-/// A request of the INVITE's own transaction: CANCEL, or the ACK of a response other than 2xx (RFC 3261 sections 9.1 and
+/// A request with the branch of the INVITE: CANCEL, or the ACK of a response other than 2xx (RFC 3261 sections 9.1 and
 /// 17.1.1.3).
 fn of_transaction(invite: &ReceivedText, method: &str, response: Option<&ReceivedText>) -> Bytes {
     let uri = invite.request().map_or("", |(_, uri)| uri);
@@ -147,7 +147,7 @@ fn of_transaction(invite: &ReceivedText, method: &str, response: Option<&Receive
     text.into()
 }
 
-/// The ACK of a 2xx, if it is due, and the BYE. Empty if no dialog can be derived from the messages.
+/// The ACK of a 2xx if it was not sent, and the BYE. Empty if no dialog can be derived from the messages.
 fn of_session(
     invite: &ReceivedText,
     response: &ReceivedText,
@@ -174,7 +174,8 @@ fn of_session(
         messages.push(written(dialog.acknowledgement(&invite), "-ack"));
     }
     if let Ok(mut bye) = dialog.request(Method::Bye) {
-        // CSeq numbers of a dialog rise (RFC 3261 section 12.2.1.1), including those of the script's own requests.
+        // CSeq numbers of a dialog increase (RFC 3261 section 12.2.1.1), so the BYE has a higher number than the
+        // requests of the script.
         let number = bye.headers.cseq().ok().flatten().map_or(1, |cseq| cseq.number);
         bye.headers.set(Name::CSeq, format!("{} BYE", number.max(own_cseq.saturating_add(1))));
         messages.push(written(bye, "-bye"));

@@ -6,13 +6,13 @@ use toml::Spanned;
 
 use super::super::action::{ScriptAction, ScriptDistribution, is_default};
 
-/// The label of the step to which unexpected messages go.
+/// The label of the step at which a call continues after an unexpected message.
 pub(super) const UNEXPECTED: &str = "unexpected-message";
 
-/// Jump target after the last step.
+/// The jump target that ends the call.
 pub(super) const END: &str = "end-of-call";
 
-/// Messages from any process.
+/// The name that stands for any process.
 pub(super) const ANY_PROCESS: &str = "anybody";
 
 #[derive(Debug, Default, Serialize, Deserialize)]
@@ -38,19 +38,19 @@ pub(super) struct ScenarioForm {
 #[serde(deny_unknown_fields, rename_all = "kebab-case", default)]
 pub(super) struct StepForm {
     pub(super) label: Option<String>,
-    // The kind of step: one of these, or only its actions.
+    // The kind of the step is given by one of these keys. A step without any of them only runs its actions.
     pub(super) receive: Option<ReceiveForm>,
     pub(super) pause: Option<PauseForm>,
     pub(super) wait_for_repetitions: Option<PauseForm>,
     pub(super) receive_command: Option<String>,
     pub(super) send_command: Option<String>,
     pub(super) send: Option<String>,
-    // For sent messages.
+    // Keys of steps that send a message.
     pub(super) repeat_after: Option<Duration>,
     pub(super) begins: Option<String>,
     pub(super) acknowledges: Option<String>,
     pub(super) to: Option<String>,
-    // For received messages.
+    // Keys of steps that receive a message.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(super) of: Vec<String>,
     pub(super) optional: Option<OptionalForm>,
@@ -59,7 +59,7 @@ pub(super) struct StepForm {
     #[serde(skip_serializing_if = "is_default")]
     pub(super) keeps_routes: bool,
     pub(super) transaction: Option<String>,
-    // For all steps.
+    // Keys of all steps.
     pub(super) timeout: Option<Duration>,
     pub(super) on_timeout: Option<String>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -68,7 +68,7 @@ pub(super) struct StepForm {
     #[serde(skip_serializing_if = "is_default")]
     pub(super) ends_again: bool,
     pub(super) counter: Option<String>,
-    /// Share of its messages that are deliberately lost, 0 to 1.
+    /// Share of the step's messages that are deliberately lost, 0 to 1.
     #[serde(skip_serializing_if = "is_default")]
     pub(super) lost: f64,
     pub(super) only_if: Option<String>,
@@ -82,10 +82,10 @@ pub(super) struct StepForm {
     pub(super) actions: Vec<ActionForm>,
 }
 
-/// An action with the names of its variables, and its texts as written.
+/// An action whose variables are names and whose texts are unparsed.
 pub(super) type ActionForm = ScriptAction<String, String>;
 
-/// A status, a method, or a pattern for them.
+/// The expected status or method, or a pattern for either.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(untagged)]
 pub(super) enum ReceiveForm {
@@ -115,7 +115,7 @@ pub(super) enum PauseForm {
     Variable {
         variable: String,
     },
-    /// In milliseconds.
+    /// A random time, ms.
     Drawn(ScriptDistribution),
 }
 

@@ -1,4 +1,4 @@
-//! Reads a scenario in this form.
+//! Reads a scenario in netrig's own form.
 
 use std::collections::BTreeMap;
 
@@ -17,28 +17,28 @@ use super::document::{
     ScenarioForm, StepForm, UNEXPECTED,
 };
 
-/// Why a file is not a scenario in this form.
+/// Why a text is not a scenario in netrig's own form.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ScenarioFormError {
-    /// It is not TOML, or has an unknown key; with the position and the line.
+    /// The text is not TOML, or has an unknown key. The message contains the position and the line.
     #[error("{0}")]
     Toml(String),
-    /// A value does not fit.
+    /// A value is invalid.
     #[error("line {line}, column {column}: {what}")]
     Place {
-        /// From 1.
+        /// The line, from 1.
         line: usize,
-        /// From 1.
+        /// The column, from 1.
         column: usize,
-        /// What is wrong, and what was expected.
+        /// The error, and the expected value.
         what: String,
     },
 }
 
-/// Reads a scenario in this form.
+/// Reads a scenario in netrig's own form.
 ///
 /// # Errors
-/// If it is not one, with the position of the error.
+/// The first error, with its position.
 pub fn read_scenario_form(text: &str, words: ScriptWords<'_>) -> Result<CallScript, ScenarioFormError> {
     let form: ScenarioForm =
         toml::from_str(text).map_err(|error| ScenarioFormError::Toml(error.to_string()))?;
@@ -261,7 +261,7 @@ impl FormReader<'_> {
     }
 }
 
-/// Reads the variables and texts of a step's action.
+/// Converts the variables and texts of a step's action.
 struct ActionReader<'a, 'b> {
     reader: &'a mut FormReader<'b>,
     step: &'a Spanned<StepForm>,

@@ -1,4 +1,4 @@
-//! Writes a script as a scenario in this form.
+//! Writes a script as a scenario in netrig's own form.
 
 use std::collections::BTreeSet;
 use std::convert::Infallible;
@@ -15,7 +15,7 @@ use super::document::{
     ScenarioForm, StepForm, UNEXPECTED,
 };
 
-/// Writes a scenario in this form.
+/// The text of a scenario in netrig's own form.
 pub fn write_scenario_form(script: &CallScript) -> String {
     let names = FormWriter { variables: &script.variables, script };
     let of_scope = |scope| {
@@ -32,7 +32,7 @@ pub fn write_scenario_form(script: &CallScript) -> String {
         opening: spanned(&script.opening, None),
         step: spanned(&script.steps, script.on_unexpected),
     };
-    // Each value of a script can be written.
+    // Every script can be serialised.
     toml::to_string_pretty(&form).unwrap_or_default()
 }
 

@@ -16,13 +16,13 @@ use super::super::script::{CallScript, StepKind};
 use super::super::template::InjectedField;
 use crate::media::MediaOrder;
 
-/// The messages that share a connection over TCP and TLS.
+/// Which messages share a connection over TCP and TLS.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum ScriptConnections {
-    /// All messages.
+    /// All messages share one connection.
     #[default]
     One,
-    /// The messages of a call.
+    /// The messages of each call share one connection.
     PerCall,
 }
 
@@ -31,30 +31,31 @@ pub enum ScriptConnections {
 pub struct ScenarioOrder {
     /// The scenario.
     pub script: CallScript,
-    /// Its file.
+    /// The file of the scenario.
     pub file: PathBuf,
-    /// The values of keywords, and the rules of calls. The local address is replaced by that of the sockets. A port 0 of
-    /// `media` is kept; its address, if unspecified, becomes that of the sockets.
+    /// The values of keywords, and the rules of calls. The local address is replaced by that of the sockets. If the
+    /// address in `media` is unspecified, it becomes the address of the sockets; the port in `media` is kept, even if
+    /// it is 0.
     pub settings: ScriptSettings,
-    /// Injection files by name; fields without a file use the first.
+    /// Injection files with their names. Fields without a file use the first one.
     pub files: Vec<(String, InjectionFile)>,
     /// Values of variables of the whole run (SIPp's `-set`).
     pub variables: Vec<(String, String)>,
-    /// The sockets.
+    /// The addresses and the transport of the sockets.
     pub address: EndAddress,
     /// Which messages share a connection.
     pub connections: ScriptConnections,
-    /// Start times of calls, if the tester starts them.
+    /// Start times of calls. Unused if the other side starts them.
     pub pace: Pace,
-    /// No call starts after this time; if the other side starts calls, the load ends then. `None`: no limit.
+    /// No call starts after this time. If the other side starts calls, the load ends then. `None`: no limit.
     pub lasts: Option<Duration>,
-    /// The most calls.
+    /// The largest number of calls.
     pub count: Option<u64>,
-    /// Number of users that take turns.
+    /// Number of users to which calls are assigned in turn.
     pub users: Option<u32>,
-    /// The most open calls.
+    /// The largest number of open calls.
     pub most_open: usize,
-    /// Seed of all draws.
+    /// Seed of all random choices.
     pub seed: u64,
     /// Whether the scenario may start programs.
     pub runs_programs: bool,
@@ -66,14 +67,14 @@ pub struct ScenarioOrder {
     pub link: Option<LinkOrder>,
 }
 
-/// Connections that peers may open to the tester.
+/// The largest number of connections that peers may open to the tester.
 const MOST_ACCEPTED: usize = 10_000;
 
 /// Receive buffer for SIP datagrams, bytes.
 const ROOM: u32 = 8 << 20;
 
 impl ScenarioOrder {
-    /// A load by the usual settings, at the pace of the other side.
+    /// A load with the default settings.
     pub fn new(script: CallScript, address: EndAddress) -> Self {
         Self {
             script,
@@ -96,7 +97,7 @@ impl ScenarioOrder {
         }
     }
 
-    /// Whether no call could start.
+    /// Whether the settings of the load prevent every call.
     pub(super) fn pace_is_empty(&self, side: ScriptSide) -> bool {
         let is_still = match &self.pace {
             Pace::Open(Arrivals::Rate { stages, .. }) => {

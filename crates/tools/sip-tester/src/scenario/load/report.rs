@@ -15,7 +15,7 @@ use super::{ScenarioLoad, SecondMark};
 use crate::media::{MediaEngine, MediaReport, sending_faults};
 
 impl ScenarioLoad<'_> {
-    /// Reports a second.
+    /// Ends a second: returns its row, and adds its faults to those of the load.
     pub(super) fn tell(
         &mut self,
         second: u64,
@@ -61,7 +61,7 @@ impl ScenarioLoad<'_> {
         (began_ns, took, interrupted, open): (u64, Duration, bool, u64),
         seconds: Vec<ScenarioSecond>,
     ) -> ScenarioDocument {
-        /// The most faults that are listed.
+        /// The largest number of listed faults.
         const MOST_FAULTS: usize = 10;
         let withheld = self.end.take_withheld();
         let Self { order, calls, mut faults, whole, stopped, player, media, end, .. } = self;

@@ -94,7 +94,7 @@ impl SippReader<'_> {
                 if header.is_empty() {
                     return error(line, "search_in=\"hdr\": expected header");
                 }
-                // SIPp accepts an old misspelling.
+                // SIPp also accepts an old misspelling.
                 let occurrence = match self.number(element, "occurrence")? {
                     Some(occurrence) => Some(occurrence),
                     None => self.number(element, "occurence")?,
@@ -212,7 +212,7 @@ impl SippReader<'_> {
         }
     }
 
-    /// The variable of a result; it may be missing if the result only checks the call.
+    /// The variable of a result. It may be absent if the result only checks the call.
     fn result(
         &mut self,
         element: &LaxElement,

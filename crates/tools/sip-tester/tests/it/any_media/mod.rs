@@ -1,12 +1,13 @@
-//! Properties of any bytes that arrive as media: `fuzz/` searches for a counterexample, and the test of the corpus replays its
-//! inputs.
+//! Properties that hold for any bytes that arrive as media. `fuzz/` searches for a counterexample, and the test of the
+//! corpus replays its inputs.
 
 use bytes::Bytes;
 use netrig_core::{Duration, Instant};
 use netrig_sip_tester::media::{MediaCodec, MediaSession, read_rtcp, write_rtcp};
 
-/// Each first byte gives the length of the datagram after it, and by its highest bit whether it is RTP or RTCP. A parsed packet
-/// is written and parsed again as the same; a session accepts them all, and its result has only numbers.
+/// The bytes are a sequence of datagrams, each after one byte. The lower seven bits of that byte are the length; the
+/// highest bit is 0 for RTP and 1 for RTCP. Parsed RTCP packets can be written and parsed again. A session accepts all
+/// datagrams, and its result has only finite numbers.
 pub fn check(bytes: &[u8]) {
     let payloads = vec![Bytes::from(MediaCodec::Pcmu.silence())];
     let mut session = MediaSession::new(MediaCodec::Pcmu, payloads, 1 << 32, 0, Instant::ZERO);
@@ -23,7 +24,7 @@ pub fn check(bytes: &[u8]) {
         } else {
             session.receive_report(now, datagram);
             if let Ok(packets) = read_rtcp(datagram) {
-                // Other types have no written form.
+                // Packets of other types are not written.
                 let again = read_rtcp(&write_rtcp(&packets)).expect("it was written");
                 assert!(again.len() <= packets.len());
             }

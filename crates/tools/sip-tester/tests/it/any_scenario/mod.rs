@@ -1,5 +1,5 @@
-//! Properties of any bytes that are read as a scenario or an injection file: `fuzz/` searches for a counterexample, and the
-//! test of the corpus replays its inputs.
+//! Properties that hold for any bytes that are read as a scenario or an injection file. `fuzz/` searches for a
+//! counterexample, and the test of the corpus replays its inputs.
 
 use std::net::SocketAddr;
 
@@ -16,8 +16,9 @@ const RESPONSE: &[u8] = b"SIP/2.0 401 Unauthorized\r\nVia: SIP/2.0/UDP 192.0.2.1
 
 const REQUEST: &[u8] = b"INVITE sip:a@b SIP/2.0\r\nVia: SIP/2.0/UDP 192.0.2.2\r\nCSeq: 7 INVITE\r\n\r\n";
 
-/// The bytes are a scenario or an error with its line. A call of it ends or waits, for every input, and its messages are no
-/// longer than a datagram. The same bytes are an injection file or an error.
+/// Reading the bytes as a scenario gives a scenario, or an error with its line. A call that follows the scenario ends
+/// or waits for every input, and its messages have at most 70,000 bytes. Reading the bytes as an injection file gives a
+/// file or an error.
 pub fn check(bytes: &[u8]) {
     let text = String::from_utf8_lossy(bytes);
     injected(&text);
@@ -33,7 +34,7 @@ pub fn check(bytes: &[u8]) {
     assert!(script.steps.iter().all(|step| !step.words().is_empty()));
     let written = write_scenario_form(&script);
     form(&written);
-    // Files are read at the scenario's paths.
+    // A scenario with `[file` would read files at any path.
     if text.contains("[file") {
         return;
     }
@@ -56,7 +57,8 @@ pub fn check(bytes: &[u8]) {
     }
 }
 
-/// The text is a scenario in netrig's own form, whose written form is the same, or an error.
+/// Reading the text in netrig's own form gives a scenario or an error. If the scenario is written, read and written
+/// again, the text is the same.
 fn form(text: &str) {
     let Ok(script) = read_scenario_form(text, ScriptWords { keys: &[] }) else { return };
     let written = write_scenario_form(&script);

@@ -1,11 +1,11 @@
-//! Properties of any bytes that are read as a trace: `fuzz/` searches for a counterexample, and the test of the corpus replays
-//! its inputs.
+//! Properties that hold for any bytes that are read as a trace. `fuzz/` searches for a counterexample, and the test of
+//! the corpus replays its inputs.
 
 use netrig_sip_tester::ladder::{Ladder, LadderTimes, TraceMask, calls, difference};
 use netrig_sip_tester::trace::{LOG_HEADING, LogDirection, SipTrace, write_entry};
 
-/// The bytes are a trace or an error. Each message of a trace is the same after writing and reading a log; its calls are drawn
-/// within the width of a terminal; and masking keeps the number of messages.
+/// Reading the bytes gives a trace or an error. For a trace: each message is the same after writing and reading a log,
+/// the ladder of its calls fits the width of a terminal, and masking keeps the number of messages.
 pub fn check(bytes: &[u8]) {
     let Ok(trace) = SipTrace::read(bytes) else { return };
     let mut log = LOG_HEADING.as_bytes().to_vec();

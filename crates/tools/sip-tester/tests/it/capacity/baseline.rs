@@ -11,7 +11,7 @@ fn carried(rate: f64) -> StepObservation {
     StepObservation { span_s: SPAN_S, counts, ..StepObservation::default() }
 }
 
-/// The same observation with other counts.
+/// The observation of a sustained rate, with counts that `change` has changed.
 fn with(rate: f64, change: impl FnOnce(&mut CallCounts)) -> StepObservation {
     let mut seen = carried(rate);
     change(&mut seen.counts);
@@ -39,7 +39,7 @@ fn found(
     (end, offered)
 }
 
-/// A tester with this limit.
+/// The observations of a tester with this limit, 1/s.
 fn up_to(limit: f64) -> impl FnMut(f64, usize) -> StepObservation {
     move |rate, _| if rate <= limit { carried(rate) } else { with(rate, |counts| counts.failed = 7) }
 }
@@ -50,7 +50,7 @@ fn what_a_tester_carries_is_found_to_a_fifth() {
         let (found, offered) = found(100.0, (1.0, 1e6), up_to(limit));
         let (carried, not) = (found.carried.unwrap(), found.not_carried.unwrap());
         assert!(carried <= limit && limit < not, "{limit}: {found:?}");
-        // Two halvings of a factor of two leave its fourth root. Rounding to a call per second adds a little.
+        // Two bisections reduce a factor of two to its fourth root. Rounding to a call per second adds a little.
         assert!(not <= carried * 1.1893 + 1.5, "{limit}: {found:?}");
         assert!(offered.iter().all(|rate| (1.0..=1e6).contains(rate)), "{offered:?}");
         assert!(found.why.unwrap().contains("7 of "));
@@ -80,7 +80,7 @@ fn who_is_disturbed_once_is_asked_again() {
     let (all, offered) = found(100.0, (1.0, 10_000.0), disturbed);
     assert_eq!((all.carried, all.not_carried), (Some(10_000.0), None));
     assert_eq!(offered, [2500.0, 5000.0, 5000.0, 10_000.0]);
-    // The tester is disturbed at each rate, but never twice.
+    // At each rate, the tester is disturbed in the first observation, but not in the second.
     let (all, _) = found(100.0, (1.0, 10_000.0), |rate, nth| {
         if nth % 2 == 1 { with(rate, |counts| counts.failed = 1) } else { carried(rate) }
     });
@@ -107,7 +107,7 @@ fn what_is_left_to_chance_is_no_fault() {
     assert_eq!(again.as_deref(), Some("0 of 20000 failed, 21 requests were retransmitted"));
     let failed = why(10_000.0, &with(10_000.0, |counts| counts.failed = 1));
     assert_eq!(failed.as_deref(), Some("1 of 20000 failed, 0 requests were retransmitted"));
-    // Without any counts the rate was not sustained.
+    // If the counts are all zero, the rate was not sustained.
     let none = StepObservation { span_s: SPAN_S, ..StepObservation::default() };
     assert_eq!(why(10_000.0, &none).as_deref(), Some("0 of about 20000 were started"));
 }

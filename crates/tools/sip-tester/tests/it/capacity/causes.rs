@@ -7,7 +7,8 @@ use netrig_sip_tester::capacity::{
 
 use super::settings;
 
-/// The causes for a server that fails above 500 per second, with these counters in the failed steps.
+/// The causes, in words, for a server that fails above 500 calls per second. `seen_of_server` is the reading in the
+/// failed steps.
 fn found(seen_of_server: &ServerReading) -> Vec<String> {
     let mut search = CapacitySearch::new(settings()).unwrap();
     loop {
@@ -116,7 +117,7 @@ fn the_most_frequent_cause_counts_and_stalls_are_told_beside_it() {
         failed += u32::from(is_bad);
         let lost = if is_bad { begun / 2 } else { 0 };
         let counts = CallCounts { begun, failed: lost, succeeded: begun - lost, ..CallCounts::default() };
-        // One failure is due to its processor, and one to a stall.
+        // The server's processor causes one failure, and a stall causes another.
         let busiest_s = if failed == 1 { 1.0 } else { 0.1 };
         let (dropped, least_full) = (u64::from(is_bad), is_bad.then_some(0.0));
         let server =

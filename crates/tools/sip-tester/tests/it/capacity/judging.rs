@@ -1,4 +1,4 @@
-//! The decision of a step: open calls, thresholds, the tester.
+//! The decision of a step: the effect of open calls, of thresholds, and of faults of the tester.
 
 use netrig_sip::index::DelayStatistic;
 use netrig_sip_tester::capacity::{
@@ -64,10 +64,10 @@ fn what_has_to_be_sent_again_is_not_carried() {
     };
     assert_eq!(again(5, 5000), Some((StepOutcome::Passed, StepReason::Shown)), "one in a thousand");
     assert_eq!(again(6, 5000), Some((StepOutcome::Failed, StepReason::Again { requests: 6 })));
-    // Before the shortest duration: all later calls could succeed at the first attempt.
+    // Before the shortest duration, all later calls could still succeed without retransmissions.
     assert_eq!(again(5, 1000), None);
     assert_eq!(again(6, 1000), Some((StepOutcome::Failed, StepReason::Again { requests: 6 })));
-    // Retransmissions at the end of a step count too.
+    // Retransmissions at the end of a step are also counted.
     let (mut search, _) = at_1000();
     let mut late = seen(5.0, 5000, 5000, 0, 0);
     assert_eq!(enough(search.observe(&late)).unwrap().0, StepOutcome::Passed);
@@ -111,11 +111,11 @@ fn known_failures_fail_a_step_before_its_shortest_span() {
 #[test]
 fn what_is_open_for_too_long_at_once_fails_a_step_before_its_timers() {
     let (mut search, _) = at_1000();
-    // 5 % of the 5,000 calls in the shortest duration.
+    // The limit of overdue calls is 250: 5 % of the 5,000 calls that start in the shortest duration.
     assert_eq!(enough(search.observe(&seen(3.0, 3000, 2000, 0, 250))), None);
     let overdue = enough(search.observe(&seen(3.5, 3500, 2000, 0, 251))).unwrap();
     assert_eq!(overdue.1, StepReason::Overdue { calls: 251 });
-    // It stays a failure if the calls succeed later: their users have given up.
+    // The step remains failed if the calls succeed later, because their users have given up.
     let decision = &search.end(&seen(3.5, 3500, 3500, 0, 0)).unwrap().decision;
     assert_eq!(decision.outcome, StepOutcome::Failed);
 }
@@ -148,7 +148,7 @@ fn a_threshold_is_held_against_the_statistic_that_it_names() {
 #[test]
 fn the_longest_span_decides_by_the_share_and_says_so() {
     let (mut search, _) = at_1000();
-    // A share between 0.01 % and 0.1 % shows neither.
+    // A share of failures between 0.01 % and 0.1 % neither passes nor fails.
     assert_eq!(enough(search.observe(&seen(14.9, 14_900, 14_894, 6, 0))), None);
     let record = search.end(&seen(14.9, 14_900, 14_894, 6, 0)).unwrap();
     assert_eq!(record.decision.reason, StepReason::FailuresByShare);
@@ -202,8 +202,8 @@ fn counts_that_cannot_be_are_no_panic() {
     search.end(&seen(5.0, 0, 7, 9, 3));
 }
 
-/// The stall comes after five seconds with 5000 calls, too few for a decision. The step then ends at once, because later failures
-/// may be caused by the stall, and those five seconds decide it.
+/// A stall comes after five seconds with 5000 calls, too few for a decision during the step. The step then ends
+/// immediately, because the stall may cause later failures. The five seconds before the stall decide the step.
 #[test]
 fn what_came_before_a_stall_decides_if_it_was_long_enough() {
     let stalls = MachineStalls { count: 1, longest_s: 0.3, total_s: 0.3, steal: 0.0 };
@@ -229,7 +229,8 @@ fn a_step_that_a_stall_of_the_machine_spoilt_is_not_judged() {
     let bad = StepObservation { stalls, ..seen(3.0, 3000, 2000, 1000, 0) };
     let decision = &search.end(&bad).unwrap().decision;
     assert_eq!(decision.to_string(), "invalid: the machine stalled 2 times, for up to 300 ms");
-    // A stall of 60 ms delays 600 calls until a busy server has caught up. It does not explain a thousand failures.
+    // A stall of 60 ms delays the 600 calls that arrive until a busy server has caught up. It does not explain a
+    // thousand failures.
     let (mut search, _) = at_1000();
     let short = MachineStalls { count: 1, longest_s: 0.06, total_s: 0.06, steal: 0.0 };
     let bad = StepObservation { stalls: short, ..seen(3.0, 3000, 2000, 1000, 0) };

@@ -27,7 +27,7 @@ fn settings() -> SearchSettings {
     })
 }
 
-/// `settings` with other settings of its mode.
+/// `settings` with settings of the sequential mode that `change` has changed.
 fn with(mut settings: SearchSettings, change: impl FnOnce(&mut Sequential)) -> SearchSettings {
     if let Mode::Sequential(sequential) = &mut settings.mode {
         change(sequential);
@@ -35,7 +35,7 @@ fn with(mut settings: SearchSettings, change: impl FnOnce(&mut Sequential)) -> S
     settings
 }
 
-/// The capacity of a verdict.
+/// The capacity of a verdict. Fails for any other verdict.
 #[track_caller]
 fn capacity(verdict: &CapacityVerdict) -> &CapacityEstimate {
     let CapacityVerdict::Capacity(capacity) = verdict else {

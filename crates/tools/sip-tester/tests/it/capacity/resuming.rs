@@ -7,7 +7,7 @@ use netrig_sip_tester::capacity::{
 use super::server::Server;
 use super::settings;
 
-/// A server whose behaviour depends on the rate alone, except for one invalid step.
+/// A server whose behaviour depends on the rate alone.
 fn server() -> Server {
     Server::of(1000.0)
 }
@@ -22,7 +22,7 @@ fn it_goes_on_as_if_nothing_had_happened() {
         let verdict = Server { tester: Box::new(tester), ..server() }.drive(&mut whole);
         let journal = whole.journal();
         assert!(journal.steps().any(|step| step.decision.outcome == StepOutcome::Invalid));
-        // The search is interrupted after every entry, including the second attempt's.
+        // The search is interrupted after each entry from the third on, including the one of the second attempt.
         for kept in 3..=journal.entries.len() {
             let mut part = journal.clone();
             part.entries.truncate(kept);

@@ -13,7 +13,7 @@ fn settings(increase: f64) -> SearchSettings {
     settings
 }
 
-/// The offered rates, and the verdict.
+/// The rates that a search offers to a server with this capacity, and its verdict.
 fn rates(settings: SearchSettings, capacity: f64) -> (Vec<f64>, CapacityVerdict) {
     let mut search = CapacitySearch::new(settings).unwrap();
     let mut server = Server { buffer: 0.0, ..Server::of(capacity) };
@@ -27,8 +27,8 @@ fn rates(settings: SearchSettings, capacity: f64) -> (Vec<f64>, CapacityVerdict)
 #[test]
 fn the_appendix_s_example_is_found_by_its_steps() {
     let (rates, verdict) = rates(settings(0.10), 460.0);
-    // r := floor(r + 0.1 r) until a step fails; then floor(r - 0.1 r), and up again. A success without a new highest rate is
-    // counted; the tenth ends the search. The highest rate, 458, occurs once.
+    // r := floor(r + 0.1 r) until a step fails, then floor(r - 0.1 r), and up again. Successes without a new highest
+    // rate are counted; the tenth of them ends the search. The highest rate that succeeds, 458, occurs once.
     let by_hand = [
         100.0, 110.0, 121.0, 133.0, 146.0, 160.0, 176.0, 193.0, 212.0, 233.0, 256.0, 281.0, 309.0, 339.0,
         372.0, 409.0, 449.0, 493.0, // fails

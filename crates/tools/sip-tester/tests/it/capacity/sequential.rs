@@ -74,7 +74,7 @@ fn one_unlucky_step_moves_the_answer_by_little() {
     }
 }
 
-/// Ends a step: a pass with the number of calls that the test needs, a failure after 3 s.
+/// Ends a step. A pass has the number of calls that the test needs; a failure comes after 3 s.
 fn end(search: &mut CapacitySearch, step: &LoadStep, passed: bool) {
     let span_s = if passed { (3400.0 / step.rate).clamp(step.least_s, step.at_most_s) } else { 3.0 };
     let begun = (step.rate * span_s).ceil() as u64;
@@ -144,7 +144,8 @@ fn a_step_that_a_stall_spoilt_is_offered_again() {
     }
 }
 
-/// A server that refuses calls in a gap of its range is found to have a capacity below the gap if a step falls into it.
+/// A server refuses calls at some rates below its limit. If a step is at such a rate, the capacity that is found is
+/// below all of them.
 #[test]
 fn what_passes_above_a_gap_that_was_met_is_no_capacity() {
     // The server fails from 300 to 420 per second, and from 900 on.
@@ -204,7 +205,8 @@ fn what_holds_for_seconds_only_is_found_below_in_long_steps() {
     assert!(short <= 6, "after two that did not hold all steps are long: {purposes:?}");
 }
 
-/// Calls fail with a known probability: the good share below 1000 per second, an increasing one above.
+/// A server whose calls fail with a known probability: the good share below 1000 per second, and an increasing share
+/// above.
 fn knee(seed: u64) -> Server {
     let refuses = |rate: f64| 0.000_1 + (rate / 1000.0 - 1.0).max(0.0);
     Server { refuses: Box::new(refuses), ..Server::of(10_000.0) }.seeded(seed)
@@ -239,7 +241,7 @@ fn a_capacity_below_the_first_rate_is_found_from_above() {
     holds(&verdict, 13.0);
     let rates: Vec<_> = search.journal().steps().take(4).map(|record| record.rate).collect();
     assert_eq!(rates, [100.0, 50.0, 25.0, 12.5]);
-    // At these rates the longest step has too few calls to show 99.9 %, and the journal counts such steps.
+    // At these rates, even the longest step has too few calls to show 99.9 %. The journal counts such steps.
     assert!(search.journal().by_share() > 0);
 }
 
@@ -343,7 +345,7 @@ fn the_testers_limit_is_no_failure_of_the_server() {
     // If no step is valid, the server has sustained no rate.
     let (verdict, _) = limited_at(0.0, 1000.0);
     assert!(matches!(verdict, CapacityVerdict::TesterLimit { rate: 1.0, carried: None, .. }), "{verdict:?}");
-    // A tester limit above the server's capacity does not hide it.
+    // A tester limit above the server's capacity does not prevent finding the capacity.
     let (verdict, failed) = limited_at(1500.0, 1000.0);
     holds(&verdict, 1000.0);
     assert!(failed > 0);

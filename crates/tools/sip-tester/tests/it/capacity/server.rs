@@ -1,4 +1,4 @@
-//! A model of a server in virtual time, and a driver that carries out a search's orders on it.
+//! A model of a server in virtual time, and a driver that performs the orders of a search on it.
 
 use netrig_core::{Seeds, Stream};
 use netrig_sip_tester::capacity::{
@@ -20,17 +20,17 @@ pub struct Server {
     pub buffer: f64,
     /// The duration of a call without waiting, s.
     pub delay_s: f64,
-    /// The share of refused calls for a rate.
+    /// Returns the share of refused calls at a rate.
     pub refuses: Box<dyn Fn(f64) -> f64>,
-    /// How long it loses all calls after it has lost one, s.
+    /// After a lost call, the server loses all calls for this time, s.
     pub recovery_s: f64,
-    /// The time after the last started call at which it answers the lost ones, which are retransmitted, s.
+    /// The time from the last started call until the server answers the lost calls, which are retransmitted, s.
     pub answers_again_s: f64,
-    /// The faults of the tester for a rate and the number of the step. If it has faults, it starts no calls.
+    /// Returns the faults of the tester at a rate, in the step with this number. A tester with faults starts no calls.
     pub tester: Box<dyn FnMut(f64, u32) -> Vec<String>>,
     /// The share of steps with a stall of the machine, in which many calls are lost.
     pub stalls: f64,
-    /// The share of steps that fail by chance, without any sign.
+    /// The share of steps in which half of the calls fail by chance, without a stall or a fault of the tester.
     pub mischance: f64,
     /// The share of the intended calls that the driver starts.
     pub offered: f64,
@@ -44,7 +44,7 @@ pub struct State {
     /// Virtual time since the start, s.
     pub now_s: f64,
     waiting: f64,
-    /// The unused service of less than one call.
+    /// The unused part of the capacity, less than one call.
     credit: f64,
     blind_until_s: f64,
     steps: u32,
@@ -65,7 +65,7 @@ impl State {
 }
 
 impl Server {
-    /// A server that serves `capacity` calls per second, at once or after a short wait.
+    /// A server that serves `capacity` calls per second, immediately or after a short wait.
     pub fn of(capacity: f64) -> Self {
         Self {
             capacity,
@@ -88,7 +88,7 @@ impl Server {
         Self { state: State::new(seed), ..self }
     }
 
-    /// Carries out all orders of the search.
+    /// Performs all orders of the search.
     pub fn drive(&mut self, search: &mut CapacitySearch) -> CapacityVerdict {
         loop {
             match search.next() {
@@ -102,7 +102,7 @@ impl Server {
         }
     }
 
-    /// Carries out a step, until the result of its last call is known or the wait for it is over.
+    /// Performs a step, until the results of all its calls are known or the wait for them is over.
     pub fn step(&mut self, search: &mut CapacitySearch, step: &LoadStep) {
         self.state.steps += 1;
         let mut load = Load { begun_s: self.state.now_s, ..Load::default() };
@@ -186,7 +186,7 @@ impl Server {
         (0..calls).filter(|_| self.state.random.chance(share)).count() as u64
     }
 
-    /// Serves waiting and new calls up to the capacity; the others wait or are lost.
+    /// Serves waiting and new calls up to the capacity. The other calls wait, or are lost if the buffer is full.
     fn serve(&mut self, calls: f64, load: &mut Load) {
         let all = self.state.waiting + calls;
         let can = self.state.credit + self.capacity * TICK_S;
@@ -229,8 +229,8 @@ struct Load {
 }
 
 impl Load {
-    /// Updates the results of lost calls: they are overdue after 2.5 s and detected after 64 T1. Calls that wait at the server
-    /// are not distinguished here: they end when they are served.
+    /// Updates the results of lost calls: they are overdue after 2.5 s and detected after 64 T1. In this model, calls
+    /// that wait at the server do not become overdue.
     fn learn(&mut self, now_s: f64) {
         let is_known = |(at, _): &(f64, u64)| now_s - at >= LOST_S;
         let known: u64 = self.losses.iter().filter(|loss| is_known(loss)).map(|(_, calls)| calls).sum();
