@@ -5,10 +5,10 @@
 //! source send 10.0.0.2:5001 '{ "cbr": { "interval": "100 us", "size": "512 B" } }' 10
 //! ```
 //!
-//! The arguments are: which end, the address and port of the receiver, the application (in JSON, as in an experiment file),
-//! the duration in seconds, and optionally the number of flows, which use consecutive ports. The program prints a report of
-//! each flow as one line of JSON. The exit status is 3 if the run is invalid. A receiver first prints the number of received
-//! bytes, and the time from the first to the last received byte in seconds.
+//! The arguments are: which end, the address and port of the receiver, the application (in JSON, as in an experiment
+//! file), the duration in seconds, and optionally the number of flows, which use consecutive ports. The program prints
+//! a report of each flow as one line of JSON. The exit status is 3 if the run is invalid. A receiver first prints the
+//! number of received bytes, and the time from the first to the last received byte in seconds.
 #![allow(
     clippy::disallowed_types,
     clippy::disallowed_methods,

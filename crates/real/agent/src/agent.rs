@@ -19,8 +19,8 @@ pub struct Agent {
     tester: Option<&'static dyn FlowTester>,
 }
 
-/// Capacity of the agent's input queue. If the queue is full, the controller and the agent's run wait. The run then buffers
-/// its samples up to a limit, so it may become late but does not run out of memory.
+/// Capacity of the agent's input queue. If the queue is full, the controller and the agent's run wait. The run then
+/// buffers its samples up to a limit, so it may become late but does not run out of memory.
 const INPUTS: usize = 64;
 
 /// Name of [`ControlRequest::Controls`] in errors.
@@ -51,13 +51,14 @@ impl Agent {
         Self { tester: Some(tester) }
     }
 
-    /// Serves a controller until the controller sends [`ControlRequest::Bye`] or the stream ends. A run in progress is then
-    /// aborted. The caller must make sure that the controller is allowed to command this machine.
+    /// Serves a controller until the controller sends [`ControlRequest::Bye`] or the stream ends. A run in progress is
+    /// then aborted. The caller must make sure that the controller is allowed to command this machine.
     ///
     /// This function returns only after the stream has ended, so the controller must close the stream after an error.
     ///
     /// # Errors
-    /// If the stream breaks or a frame cannot be parsed. The agent sends the reason to the controller before it returns.
+    /// If the stream breaks or a frame cannot be parsed. The agent sends the reason to the controller before it
+    /// returns.
     pub fn serve(self, mut reader: impl Read + Send, mut writer: impl Write) -> Result<(), ControlError> {
         let (inputs, received) = mpsc::sync_channel(INPUTS);
         let signals = RunSignals::default();

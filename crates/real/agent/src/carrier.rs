@@ -8,10 +8,12 @@ use crate::AgentResult;
 use crate::order::EndOrder;
 use crate::report::EndReport;
 
-/// Number of the listening socket or of the UDP socket within an end. The sockets of connections have the numbers after it.
+/// Number of the listening socket or of the UDP socket within an end. The sockets of connections have the numbers after
+/// it.
 pub(crate) const FIRST_SOCKET: u32 = 0;
 
-/// How many turns of connections, or packets of associations, an end processes before the loop continues with other ends.
+/// How many turns of connections, or packets of associations, an end processes before the loop continues with other
+/// ends.
 pub(crate) const TURNS: usize = 64;
 
 /// Samples in the order of their creation.
@@ -54,7 +56,8 @@ pub(crate) trait FlowCarrier: Send {
     /// Handles an event of the poller for the socket with this number.
     fn ready(&mut self, socket: u32, end: &EndState, around: &EndContext) -> AgentResult;
 
-    /// Handles a limited number of arrivals and of timers that are due at `now`, and passes the events to the application.
+    /// Handles a limited number of arrivals and of timers that are due at `now`, and passes the events to the
+    /// application.
     fn advance(&mut self, now: Instant, end: &mut EndState, around: &mut EndContext) -> AgentResult;
 
     /// Executes an action on a datagram or a connection that the application requested at `at`.
@@ -82,8 +85,8 @@ pub(crate) trait FlowCarrier: Send {
         true
     }
 
-    /// Until when the queued datagrams may wait for further datagrams, so that one system call sends them all. `None` if the
-    /// queue is empty.
+    /// Until when the queued datagrams may wait for further datagrams, so that one system call sends them all. `None`
+    /// if the queue is empty.
     fn grace(&self) -> Option<Instant> {
         None
     }

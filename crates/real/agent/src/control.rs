@@ -1,8 +1,8 @@
 //! The control protocol between an agent and its controller, over any stream of bytes.
 //!
-//! Each [frame](netrig_host::frames) contains one [`ControlRequest`] or one [`ControlReply`]. The controller starts with
-//! [`ControlRequest::Hello`]. If the agent has another version of the protocol, it answers with an error and ends. The
-//! protocol has no authentication: the caller must make sure that the peer is allowed to command this machine.
+//! Each [frame](netrig_host::frames) contains one [`ControlRequest`] or one [`ControlReply`]. The controller starts
+//! with [`ControlRequest::Hello`]. If the agent has another version of the protocol, it answers with an error and ends.
+//! The protocol has no authentication: the caller must make sure that the peer is allowed to command this machine.
 //!
 //! A node may have ten thousand ends of flows. To limit the length of a frame, each end has its own frame in the order
 //! ([`order_frames`]) and in the report. Samples and notes are split into frames of limited length ([`sample_frames`],
@@ -97,8 +97,8 @@ pub enum ControlReply {
         /// The events, in the order of time.
         lines: Vec<NoteLine>,
     },
-    /// An end has become idle (all its connections have closed and its application has no timer running), or is no longer
-    /// idle.
+    /// An end has become idle (all its connections have closed and its application has no timer running), or is no
+    /// longer idle.
     Idle {
         /// The flow's index in the scenario.
         flow: u32,

@@ -26,8 +26,8 @@ pub(crate) struct FlowEnd {
 }
 
 impl FlowEnd {
-    /// Opens the sockets of an end. `place` is the index of the end in its event loop; it is the upper half of the poller
-    /// keys of these sockets.
+    /// Opens the sockets of an end. `place` is the index of the end in its event loop; it is the upper half of the
+    /// poller keys of these sockets.
     pub fn open(order: EndOrder, place: u32, run: &RunOrder) -> AgentResult<Self> {
         order.application.check().map_err(|error| order.wrong(error))?;
         order.reads.iter().try_for_each(Reads::check).map_err(|error| order.wrong(error))?;
@@ -56,8 +56,8 @@ impl FlowEnd {
         (self.state.order.flow, self.state.order.side)
     }
 
-    /// Whether the end is idle. `None` if that has not changed since the last call. An end is idle if it has had connections,
-    /// all of them have closed, and its application has no timer running.
+    /// Whether the end is idle. `None` if that has not changed since the last call. An end is idle if it has had
+    /// connections, all of them have closed, and its application has no timer running.
     pub fn becomes_idle(&mut self) -> Option<bool> {
         let idle = self.carrier.is_over() && self.state.deadline.is_none();
         (idle != std::mem::replace(&mut self.idle, idle)).then_some(idle)
@@ -90,8 +90,8 @@ impl FlowEnd {
         self.carrier.notify(at, event, &mut self.state, around)
     }
 
-    /// Does everything that is due at `now`: takes arrivals, passes each expired timer to the application together with the
-    /// time for which it was set, and executes the resulting actions.
+    /// Does everything that is due at `now`: takes arrivals, passes each expired timer to the application together with
+    /// the time for which it was set, and executes the resulting actions.
     pub fn advance(&mut self, now: Instant, around: &mut EndContext) -> AgentResult {
         if !self.started && self.state.order.start() <= now {
             self.started = true;
@@ -133,8 +133,8 @@ impl FlowEnd {
         self.carrier.flush(&mut self.state, around)
     }
 
-    /// The next deadline, if the datagrams that the application sends then should leave in one system call with the queued
-    /// datagrams.
+    /// The next deadline, if the datagrams that the application sends then should leave in one system call with the
+    /// queued datagrams.
     fn next_deadline_within_grace(&self) -> Option<Instant> {
         let grace = self.carrier.grace()?.min(self.state.until);
         let stop = self.state.order.stop();

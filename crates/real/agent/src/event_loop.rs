@@ -17,8 +17,8 @@ use crate::{AgentError, AgentResult};
 pub(crate) struct EventLoop {
     ends: Vec<FlowEnd>,
     precise: bool,
-    /// Estimated share of time for which the loop is busy (0 to 1), from which the priority of the thread derives. `None` for
-    /// a loop that has only TCP connections: it keeps the normal priority.
+    /// Estimated share of time for which the loop is busy (0 to 1), from which the priority of the thread derives.
+    /// `None` for a loop that has only TCP connections: it keeps the normal priority.
     busy: Option<f64>,
     until: Instant,
     grace: Duration,
@@ -48,12 +48,12 @@ pub enum Progress {
 /// Capacity of the queue for progress messages.
 pub(crate) const DELIVERIES: usize = 64;
 
-/// Maximum number of samples that a loop keeps while that queue is full. Then the loop waits: the run becomes late but does
-/// not run out of memory.
+/// Maximum number of samples that a loop keeps while that queue is full. Then the loop waits: the run becomes late but
+/// does not run out of memory.
 const KEPT: usize = 1 << 20;
 
-/// Estimated share of time for which a loop with associations is busy. A packet needs a few system calls, and links emulated
-/// in real time carry a few thousand packets per second.
+/// Estimated share of time for which a loop with associations is busy. A packet needs a few system calls, and links
+/// emulated in real time carry a few thousand packets per second.
 const ASSOCIATIONS: f64 = 0.1;
 
 /// Interval between two reads of datagrams after the end of the run.
@@ -79,8 +79,8 @@ fn send_notes(notes: &mut Vec<Note>, progress: &SyncSender<Progress>) {
 }
 
 impl EventLoop {
-    /// Opens the sockets of these ends. Sources of datagrams, associations and all other ends each need a loop of their own.
-    /// Only the loop of the sources spins before its deadlines.
+    /// Opens the sockets of these ends. Sources of datagrams, associations and all other ends each need a loop of their
+    /// own. Only the loop of the sources spins before its deadlines.
     ///
     /// # Errors
     /// If a socket cannot be opened with its options.
@@ -117,8 +117,8 @@ impl EventLoop {
         signals: &RunSignals,
         progress: &SyncSender<Progress>,
     ) -> AgentResult<Vec<EndReport>> {
-        // Every loop keeps idle processors awake: a thread that waits for a packet of its peer wakes up as often as a thread
-        // that waits for a deadline.
+        // Every loop keeps idle processors awake: a thread that waits for a packet of its peer wakes up as often as a
+        // thread that waits for a deadline.
         let awake = CpuLatencyLimit::keep();
         let tail = if self.precise && !self.constrained { SPIN } else { Duration::ZERO };
         let pacer = Pacer::new(clock, tail).map_err(AgentError::kernel("epoll_create"))?;

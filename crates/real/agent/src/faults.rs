@@ -9,13 +9,13 @@ use netrig_host::Lateness;
 use netrig_host::SourceReport;
 use netrig_host::socket::UdpOptions;
 
-/// Limit of the 99th percentile of lateness. If the timeouts of an application with connections are later, the application
-/// does not offer the requested load. If an SCTP endpoint handles packets later, it adds its own delay to the round-trip
-/// time; the kernel's own SCTP handles a packet as it arrives. The router has the same limit.
+/// Limit of the 99th percentile of lateness. If the timeouts of an application with connections are later, the
+/// application does not offer the requested load. If an SCTP endpoint handles packets later, it adds its own delay to
+/// the round-trip time; the kernel's own SCTP handles a packet as it arrives. The router has the same limit.
 const TOO_LATE: Duration = Duration::from_millis(1);
 
-/// With fewer timer deadlines, the 99th percentile of lateness is not assessed. A source that always has data to send uses
-/// hardly any timers. It is assessed by the time for which its thread waited for a processor.
+/// With fewer timer deadlines, the 99th percentile of lateness is not assessed. A source that always has data to send
+/// uses hardly any timers. It is assessed by the time for which its thread waited for a processor.
 const FEWEST: u64 = 100;
 
 /// The assessment of an end, as sentences that begin with the name of the flow.
@@ -25,7 +25,8 @@ pub(crate) struct EndAssessment {
     pub notes: Vec<String>,
 }
 
-/// Assesses an end: faults make the run invalid, strains are limits of the end's host, notes are effects of its settings.
+/// Assesses an end: faults make the run invalid, strains are limits of the end's host, notes are effects of its
+/// settings.
 pub(crate) fn of(report: &EndReport, order: &EndOrder) -> EndAssessment {
     let source = report.source.as_ref().and_then(SourceReport::fault).map(|why| {
         let switches = report.interruptions.switches;

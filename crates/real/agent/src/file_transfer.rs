@@ -73,8 +73,8 @@ impl FileTransfer {
         Ok(vec![self.report(counts, strains, interruptions)])
     }
 
-    /// Transfers the file. Returns the TCP counters and the strains of this end (see [`EndReport::strains`]), or `None` if the
-    /// run ended before the transfer.
+    /// Transfers the file. Returns the TCP counters and the strains of this end (see [`EndReport::strains`]), or `None`
+    /// if the run ended before the transfer.
     fn transfer(
         &self,
         clock: Clock,
@@ -94,8 +94,9 @@ impl FileTransfer {
         }
     }
 
-    /// What limited this end, as strains and notes. A processor that limits the transfer is a strain. Buffers and windows are
-    /// configured by the experiment file and are part of the measurement, so a limit by them is only a note.
+    /// What limited this end, as strains and notes. A processor that limits the transfer is a strain. Buffers and
+    /// windows are configured by the experiment file and are part of the measurement, so a limit by them is only a
+    /// note.
     fn limits(&self, at: Instant, report: &FtpReport) -> (Vec<String>, Vec<Note>) {
         let (mut strains, mut notes) = (Vec::new(), Vec::new());
         for TransferLimit { by, why } in &report.limits {
@@ -126,8 +127,8 @@ impl FileTransfer {
         }
     }
 
-    /// Samples at the end of a transfer whose session started at `begun`. They include the byte counts of the other end, which
-    /// equal those of this end. Retransmissions are reported only if this end sends the file.
+    /// Samples at the end of a transfer whose session started at `begun`. They include the byte counts of the other
+    /// end, which equal those of this end. Retransmissions are reported only if this end sends the file.
     fn samples(&self, begun: Instant, report: &FtpReport) -> Samples {
         let FtpReport { counts, .. } = report;
         let end = begun + Duration::from_secs_f64(report.session_s);

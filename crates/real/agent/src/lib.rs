@@ -1,19 +1,19 @@
 //! The agent of a node of a real substrate: real sockets, driven by the applications of `netrig-traffic`.
 //!
-//! An agent gets an order ([`RunOrder`]) that lists its ends of flows. It opens the sockets of each end and executes the
-//! actions of the end's [`Application`](netrig_traffic::Application): it sends datagrams on an absolute schedule, and opens
-//! TCP and MPTCP connections and SCTP associations. TCP is the kernel's. SCTP is netrig's own implementation; the kernel
-//! only sends and receives its packets. The agent reports the samples that every substrate reports, and how precisely it
-//! followed its order ([`EndReport`]).
+//! An agent gets an order ([`RunOrder`]) that lists its ends of flows. It opens the sockets of each end and executes
+//! the actions of the end's [`Application`](netrig_traffic::Application): it sends datagrams on an absolute schedule,
+//! and opens TCP and MPTCP connections and SCTP associations. TCP is the kernel's. SCTP is netrig's own implementation;
+//! the kernel only sends and receives its packets. The agent reports the samples that every substrate reports, and how
+//! precisely it followed its order ([`EndReport`]).
 //!
-//! * **The application decides.** When a timer of the application expires, the agent passes the scheduled time to it, even
-//!   if the machine was late. The same seed therefore offers the same traffic as in virtual time.
+//! * **The application decides.** When a timer of the application expires, the agent passes the scheduled time to it,
+//!   even if the machine was late. The same seed therefore offers the same traffic as in virtual time.
 //! * **Settings are read back.** A socket option or sysctl that did not take effect is an error before the run starts.
-//! * **The tester is measured too.** Wrong gaps of a source, a full socket buffer or a stepped wall clock is reported as a
-//!   fault of the run, in one sentence.
+//! * **The tester is measured too.** Wrong gaps of a source, a full socket buffer or a stepped wall clock is reported
+//!   as a fault of the run, in one sentence.
 //!
-//! The agent never decides what to send or when, never changes links or namespaces, and sends only to addresses that its
-//! orders name.
+//! The agent never decides what to send or when, never changes links or namespaces, and sends only to addresses that
+//! its orders name.
 //!
 //! Start from [`PreparedRun`] (a run in this process) or [`Agent`] (a run that a controller commands over a stream).
 #![deny(unsafe_code)]

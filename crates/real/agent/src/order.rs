@@ -20,8 +20,8 @@ pub struct RunOrder {
     pub seed: u64,
     /// Duration of the run, ns.
     pub duration_ns: u64,
-    /// Longest wait for datagrams in flight after the end of the run, ns. A datagram that arrives during this wait is counted
-    /// neither as sent nor as lost.
+    /// Longest wait for datagrams in flight after the end of the run, ns. A datagram that arrives during this wait is
+    /// counted neither as sent nor as lost.
     #[serde(default)]
     pub grace_ns: u64,
     /// Interval of counted samples, ns; above zero.
@@ -29,8 +29,8 @@ pub struct RunOrder {
     /// Names and values of network sysctls of this namespace (such as `net.ipv4.tcp_sack`). Each value is read back.
     #[serde(default)]
     pub sysctls: Vec<(String, String)>,
-    /// Whether the run measures the processors and the memory of the host too. If so, the agent's threads run with normal
-    /// priority and without spinning.
+    /// Whether the run measures the processors and the memory of the host too. If so, the agent's threads run with
+    /// normal priority and without spinning.
     #[serde(default)]
     pub constrained: bool,
     /// The ends of flows on this node. In the control protocol, each end is sent in its own frame
@@ -163,8 +163,8 @@ impl EndOrder {
         Instant::from_nanos(self.stop_ns)
     }
 
-    /// Whether this end sends most of the flow's data. That end counts the offered data; the other end counts the received
-    /// data.
+    /// Whether this end sends most of the flow's data. That end counts the offered data; the other end counts the
+    /// received data.
     pub fn sends_data(&self) -> bool {
         (self.side == FlowSide::Server) == self.application.answers()
     }

@@ -30,8 +30,8 @@ pub struct EndReport {
     /// Interruptions of the thread that ran the end.
     #[serde(default)]
     pub interruptions: Interruptions,
-    /// Time from each timer deadline of the application until the application got the timeout. Measured only if the flow has
-    /// connections.
+    /// Time from each timer deadline of the application until the application got the timeout. Measured only if the
+    /// flow has connections.
     #[serde(default)]
     pub deadlines: Lateness,
     /// Number of connections that the end opened or accepted.
@@ -45,8 +45,8 @@ pub struct EndReport {
     pub subflows: u32,
     /// Reasons why the run is invalid, one sentence each.
     pub faults: Vec<String>,
-    /// Limits that the end's own host imposed on the run (such as a late thread or a full socket buffer), one sentence each.
-    /// Each makes the run invalid, unless the host is part of what is measured.
+    /// Limits that the end's own host imposed on the run (such as a late thread or a full socket buffer), one sentence
+    /// each. Each makes the run invalid, unless the host is part of what is measured.
     #[serde(default)]
     pub strains: Vec<String>,
     /// Facts worth knowing that do not make the run invalid, one sentence each.
@@ -75,7 +75,8 @@ pub struct UdpReport {
     pub receive_buffer: u32,
 }
 
-/// Counts of a UDP socket. A datagram that was captured on the link and is missing in these counts was lost in a kernel.
+/// Counts of a UDP socket. A datagram that was captured on the link and is missing in these counts was lost in a
+/// kernel.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SocketPassage {
     /// Datagrams that were passed to the socket and left it.

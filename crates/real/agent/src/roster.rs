@@ -1,5 +1,5 @@
-//! The connections of an end. Sockets and timers refer to a connection by its index (`place`), the application refers to it
-//! by its identifier ([`Named::name`]).
+//! The connections of an end. Sockets and timers refer to a connection by its index (`place`), the application refers
+//! to it by its identifier ([`Named::name`]).
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -163,8 +163,8 @@ mod tests {
         assert_eq!((roster.made(), roster.is_over()), (3, false));
     }
 
-    /// A node of the B-tree has up to 11 keys and, except the root, at least six children. With `2^n` members, a look-up
-    /// needs at most `12 n` comparisons, which is far less than one comparison per member.
+    /// A node of the B-tree has up to 11 keys and, except the root, at least six children. With `2^n` members, a
+    /// look-up needs at most `12 n` comparisons, which is far less than one comparison per member.
     #[test]
     fn to_find_one_of_many_takes_a_few_comparisons() {
         for doublings in [4, 10, 16] {

@@ -12,8 +12,9 @@ use netrig_sip_net::FlowTester;
 
 /// A run with open sockets, ready to start.
 ///
-/// Sources of datagrams have a thread of their own, so that receivers and connections do not delay them. SCTP associations
-/// have a separate thread, so that other ends do not delay them: the kernel's own SCTP would interrupt any thread.
+/// Sources of datagrams have a thread of their own, so that receivers and connections do not delay them. SCTP
+/// associations have a separate thread, so that other ends do not delay them: the kernel's own SCTP would interrupt any
+/// thread.
 pub struct PreparedRun {
     threads: Vec<RunThread>,
 }
@@ -67,8 +68,8 @@ impl PreparedRun {
         Ok(Self { threads })
     }
 
-    /// Executes the run. The epoch of `clock` is the start of the run. `signals` may end the run early. `deliver` is called
-    /// with each progress message during the run.
+    /// Executes the run. The epoch of `clock` is the start of the run. `signals` may end the run early. `deliver` is
+    /// called with each progress message during the run.
     ///
     /// # Errors
     /// If a system call fails that succeeds in normal operation, or an application asks for data that cannot be sent.

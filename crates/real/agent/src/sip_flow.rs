@@ -41,8 +41,8 @@ pub struct SipEnd {
     keeper: Option<Box<dyn MessageKeeper>>,
 }
 
-/// The task of an end in a run: to make the calls of the users, to run the SIP server, or to run the DNS server. The task
-/// stops when the flag is set.
+/// The task of an end in a run: to make the calls of the users, to run the SIP server, or to run the DNS server. The
+/// task stops when the flag is set.
 type SipEndRole = Box<dyn FnOnce(&RunningFlow<'_>, &AtomicBool) -> AgentResult<EndFindings> + Send>;
 
 /// The findings of an end of a SIP flow.
@@ -124,8 +124,8 @@ impl SipEnd {
     /// Runs the end until the run ends, and returns its reports.
     ///
     /// # Errors
-    /// If not all users are registered when the flow starts although they must be, if the test of the server has not finished
-    /// by then, or if a system call fails that succeeds in normal operation.
+    /// If not all users are registered when the flow starts although they must be, if the test of the server has not
+    /// finished by then, or if a system call fails that succeeds in normal operation.
     pub fn run(
         self,
         clock: Clock,
@@ -355,8 +355,8 @@ fn carrier(settings: &LoadSettings, order: &EndOrder) -> Result<Carrier, String>
     }
 }
 
-/// Opens the server's sockets. With TLS, the server listens over TLS only. Without TLS, it listens over both UDP and TCP, as
-/// RFC 3261 section 18 requires of every SIP element.
+/// Opens the server's sockets. With TLS, the server listens over TLS only. Without TLS, it listens over both UDP and
+/// TCP, as RFC 3261 section 18 requires of every SIP element.
 fn sockets(
     settings: &LoadSettings,
     own: &ServerSettings,

@@ -209,8 +209,8 @@ impl TcpEnd {
         subflows.iter().filter_map(info).collect()
     }
 
-    /// The largest number of established subflows among the existing connections. `None` if no connection uses Multipath
-    /// TCP.
+    /// The largest number of established subflows among the existing connections. `None` if no connection uses
+    /// Multipath TCP.
     fn subflows(&mut self) -> Option<u32> {
         let of = |conn: &TcpConnection| {
             let all = Subflow::all(conn.fd()).ok()?;
@@ -322,8 +322,8 @@ impl FlowCarrier for TcpEnd {
 /// Selects one counter.
 type Count = fn(&TcpCounts) -> u64;
 
-/// The kernel's counters, and which end reports each: `Some(true)`, the end that sends the flow's data; `Some(false)`, the
-/// end that receives it; `None`, both.
+/// The kernel's counters, and which end reports each: `Some(true)`, the end that sends the flow's data; `Some(false)`,
+/// the end that receives it; `None`, both.
 static REPORTED: [(&Quantity, Option<bool>, Count); 5] = [
     (&quantity::PACKETS_SENT, None, |c| c.segments_sent),
     (&quantity::DATA_PACKETS_SENT, Some(true), |c| c.data_segments_sent),

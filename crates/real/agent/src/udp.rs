@@ -29,20 +29,20 @@ const MOST_ROOM: f64 = 64e6;
 /// Upper estimate of the memory that the kernel needs for a datagram in a socket buffer besides its data, bytes.
 const BOOK_KEEPING: f64 = 1024.0;
 
-/// Read interval of a receiver of one-way datagrams. If the receiver woke up for each datagram, it would take more processor
-/// time from a sender on the same machine than the sending itself takes.
+/// Read interval of a receiver of one-way datagrams. If the receiver woke up for each datagram, it would take more
+/// processor time from a sender on the same machine than the sending itself takes.
 const LOOK_EVERY: Duration = Duration::from_millis(1);
 
-/// Above this rate, datagrams/s, the kernel may coalesce received datagrams (GRO), which then share one time stamp. Below it,
-/// each datagram has its own time stamp.
+/// Above this rate, datagrams/s, the kernel may coalesce received datagrams (GRO), which then share one time stamp.
+/// Below it, each datagram has its own time stamp.
 const TOGETHER_ABOVE: f64 = 50_000.0;
 
-/// A source may send datagrams that were due during the run until this time after the end of the run. The receiver waits
-/// until no datagram has arrived for twice this time.
+/// A source may send datagrams that were due during the run until this time after the end of the run. The receiver
+/// waits until no datagram has arrived for twice this time.
 const LATEST: Duration = Duration::from_millis(10);
 
-/// If nothing is due for this long, a source processes the send times of [`METERED`] datagrams in its meter, which takes a
-/// tenth of this time per datagram.
+/// If nothing is due for this long, a source processes the send times of [`METERED`] datagrams in its meter, which
+/// takes a tenth of this time per datagram.
 const QUIET: Duration = Duration::from_micros(8);
 const METERED: usize = 8;
 
@@ -87,8 +87,8 @@ struct ReceivedDatagram {
 }
 
 impl UdpEnd {
-    /// Opens a bound socket with kernel time stamps for a run that ends at `until`. If no buffer size is configured, the
-    /// receive buffer of a receiver gets room for 100 ms of its flow, or the system's limit if that is smaller.
+    /// Opens a bound socket with kernel time stamps for a run that ends at `until`. If no buffer size is configured,
+    /// the receive buffer of a receiver gets room for 100 ms of its flow, or the system's limit if that is smaller.
     pub fn open(order: &EndOrder, options: UdpOptions, until: Instant) -> Result<Self, SocketError> {
         let UdpOptions { buffers, uncut, limited, until_read } = options;
         let making = SocketBuilder::open(SocketType::DGRAM, Some(ipproto::UDP), order.local())?;
@@ -114,8 +114,8 @@ impl UdpEnd {
             let filled_in = f64::from(making.receive_buffer()?) / bytes_per_s;
             look_every = look_every.min(Duration::from_secs_f64(filled_in / 4.0));
         }
-        // Datagrams that are only counted need only their stamp. If datagrams are coalesced, further stamps follow in the
-        // same buffer, so the whole buffer is kept.
+        // Datagrams that are only counted need only their stamp. If datagrams are coalesced, further stamps follow in
+        // the same buffer, so the whole buffer is kept.
         let counted = order.application.is_one_way() && order.application.sends_fill_only();
         let kept = if counted && !together { STAMP_LEN } else { LONGEST_DATAGRAM };
         let room = making.receive_buffer()?;
@@ -152,8 +152,8 @@ impl UdpEnd {
         })
     }
 
-    /// Reads at most one batch from the socket. Keeps the datagrams of the flow and discards duplicates. Returns whether the
-    /// socket may hold more datagrams.
+    /// Reads at most one batch from the socket. Keeps the datagrams of the flow and discards duplicates. Returns
+    /// whether the socket may hold more datagrams.
     fn receive(&mut self, around: &EndContext) -> io::Result<bool> {
         let EndContext { clock, offset, .. } = around;
         let count = match self.receive.receive(&self.socket) {

@@ -11,8 +11,8 @@ use crate::{CarrierOptions, EndOrder, RunOrder, TimedControl};
 /// A frame gets no further content once it may have this many bytes.
 const FULL: usize = 1 << 20;
 
-/// Upper bounds of lengths in a frame, bytes: of a sample in its column (time, value and commas), of an empty column without
-/// the quantity's name, and of an entry of the time line without its text.
+/// Upper bounds of lengths in a frame, bytes: of a sample in its column (time, value and commas), of an empty column
+/// without the quantity's name, and of an entry of the time line without its text.
 const LONGEST_SAMPLE: usize = 48;
 const LONGEST_COLUMN: usize = 128;
 const LONGEST_LINE: usize = 128;

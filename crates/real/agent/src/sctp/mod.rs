@@ -306,8 +306,8 @@ impl SctpEnd {
         Ok(())
     }
 
-    /// Reports the incidents of an association, if this end sends the flow's data. Incidents do not include establishment and
-    /// close, which are reported as events of every connection.
+    /// Reports the incidents of an association, if this end sends the flow's data. Incidents do not include
+    /// establishment and close, which are reported as events of every connection.
     fn report_incidents(&mut self, at: Instant, end: &EndState, around: &mut EndContext) {
         let (flow, sends) = (end.order.flow, end.order.sends_data());
         let name = |path: PathId| self.path_names.get(usize::from(path.0)).map_or("?", String::as_str);
@@ -320,8 +320,8 @@ impl SctpEnd {
         }
     }
 
-    /// Changes an association and sends the resulting packets immediately. The resulting events wait for the association's
-    /// next turn.
+    /// Changes an association and sends the resulting packets immediately. The resulting events wait for the
+    /// association's next turn.
     fn change(&mut self, place: u32, now: Instant, change: impl FnOnce(&mut Association)) -> AgentResult {
         if let Some(conn) = self.associations.get_mut(place) {
             change(&mut conn.association);
@@ -352,8 +352,8 @@ impl SctpEnd {
         Ok(())
     }
 
-    /// Removes a closed association and keeps its counts. SCTP answers later packets without state, as "out of the blue"
-    /// packets (RFC 9260 section 8.4).
+    /// Removes a closed association and keeps its counts. SCTP answers later packets without state, as "out of the
+    /// blue" packets (RFC 9260 section 8.4).
     fn forget(&mut self, place: u32, reason: CloseReason) {
         self.failed += u32::from(reason != CloseReason::Finished);
         let Some(conn) = self.associations.remove(place) else { return };

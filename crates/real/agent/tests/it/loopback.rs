@@ -49,8 +49,8 @@ fn decided(order: &EndOrder, until: Instant) -> Vec<(Instant, u64)> {
     out
 }
 
-/// The intended send times and the sizes of the datagrams that a plain socket receives from an agent's source, in the order
-/// of sending.
+/// The intended send times and the sizes of the datagrams that a plain socket receives from an agent's source, in the
+/// order of sending.
 fn received(
     application: &str,
     v6: bool,
@@ -164,8 +164,8 @@ fn a_balance_of_datagrams(size: u32) {
     }
 }
 
-/// At this rate, the sender's kernel splits large messages into datagrams (GSO), and the receiver's kernel coalesces received
-/// datagrams (GRO).
+/// At this rate, the sender's kernel splits large messages into datagrams (GSO), and the receiver's kernel coalesces
+/// received datagrams (GRO).
 #[test]
 fn each_of_many_datagrams_a_second_is_counted() {
     let application = r#"{ "cbr": { "interval": "8 us", "size": "400 B" } }"#;
@@ -310,8 +310,8 @@ fn bulk_fills_a_connection_and_tcp_is_sampled() {
 
 #[test]
 fn a_busy_source_gives_the_kernel_whole_segments() {
-    // Writes of 64 KB would be sent as two full segments and one of 4 KB. The TCP timestamps option takes 12 bytes of each
-    // segment.
+    // Writes of 64 KB would be sent as two full segments and one of 4 KB. The TCP timestamps option takes 12 bytes of
+    // each segment.
     let segment = 30_000.0;
     let application = r#"{ "bulk": { "bytes": "20 MB" } }"#;
     let options = TcpOptions { max_segment: Some(30_012), no_delay: true, ..TcpOptions::default() };
@@ -392,8 +392,8 @@ fn the_receiver_of_media_tells_which_datagrams_came() {
     }
 }
 
-/// The reader takes 20 KB each 20 ms, which is 1 MB/s. The interface carries more than 1 GB/s, so only the receive window of
-/// the kernel limits the sender.
+/// The reader takes 20 KB each 20 ms, which is 1 MB/s. The interface carries more than 1 GB/s, so only the receive
+/// window of the kernel limits the sender.
 #[test]
 fn a_slow_reader_of_the_kernel_s_tcp_gets_as_much_as_it_reads() {
     let server = SocketAddr::new(localhost(false), free_port(localhost(false)));

@@ -1,5 +1,5 @@
-//! Associations of netrig's own SCTP in real time over the loopback interface: encapsulated in UDP and, if the tests run as
-//! root, directly over IP.
+//! Associations of netrig's own SCTP in real time over the loopback interface: encapsulated in UDP and, if the tests
+//! run as root, directly over IP.
 
 use std::net::{SocketAddr, UdpSocket};
 use std::time::Duration as StdDuration;
@@ -93,8 +93,8 @@ fn a_file_arrives_over_ip_itself() {
     a_transfer(Encapsulation::Ip, SctpPath { name: "six".into(), client, server });
 }
 
-/// Whether this process may open raw sockets. If not, prints that the test is skipped, even if the test harness captures the
-/// output.
+/// Whether this process may open raw sockets. If not, prints that the test is skipped, even if the test harness
+/// captures the output.
 fn may_open_raw_sockets() -> bool {
     let config = config(Encapsulation::Ip);
     let options = SctpOptions { config, paths: vec![path(9)], controls: vec![] };
@@ -107,7 +107,8 @@ fn may_open_raw_sockets() -> bool {
     may
 }
 
-/// The first packet equals byte for byte the first packet of an association with the same random stream in virtual time.
+/// The first packet equals byte for byte the first packet of an association with the same random stream in virtual
+/// time.
 #[test]
 fn tags_and_numbers_are_those_of_virtual_time() {
     let SctpPath { client: local, server: remote, .. } = path(3);
@@ -139,7 +140,8 @@ fn tags_and_numbers_are_those_of_virtual_time() {
     });
 }
 
-/// If the peer never answers, the association fails after the configured number of INIT retransmissions and their timeouts.
+/// If the peer never answers, the association fails after the configured number of INIT retransmissions and their
+/// timeouts.
 #[test]
 fn an_opening_that_nobody_answers_is_given_up_by_the_constants() {
     let SctpPath { server: remote, .. } = path(4);

@@ -7,8 +7,8 @@ use netrig_probe::control::{FromFarEnd, FromProbe};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-/// Each reader of frames parses the bytes or returns an error. The bytes are tried as a stream of frames and as the body of
-/// one frame. A message that was read is unchanged after it is written and read again.
+/// Each reader of frames parses the bytes or returns an error. The bytes are tried as a stream of frames and as the
+/// body of one frame. A message that was read is unchanged after it is written and read again.
 pub fn check(bytes: &[u8]) {
     let framed = [&u32::try_from(bytes.len()).unwrap_or(u32::MAX).to_be_bytes()[..], bytes].concat();
     for stream in [bytes, &framed] {
