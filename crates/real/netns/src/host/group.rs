@@ -1,4 +1,4 @@
-//! Limits of a node's programs by control groups of version 1 or 2 (cgroups(7)).
+//! Limits the programs of a node with control groups of version 1 or 2 (cgroups(7)).
 
 use std::fs::File;
 use std::io;
