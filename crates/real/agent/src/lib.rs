@@ -1,10 +1,11 @@
 //! The agent of a node of a real substrate: real sockets, driven by the applications of `netrig-traffic`.
 //!
-//! An agent gets an order ([`RunOrder`]) that lists its ends of flows. It opens the sockets of each end and executes
-//! the actions of the end's [`Application`](netrig_traffic::Application): it sends datagrams on an absolute schedule,
-//! and opens TCP and MPTCP connections and SCTP associations. TCP is the kernel's. SCTP is netrig's own implementation;
-//! the kernel only sends and receives its packets. The agent reports the samples that every substrate reports, and how
-//! precisely it followed its order ([`EndReport`]).
+//! A flow has two ends, the client and the server. An agent runs the ends of flows on its node. It gets an order
+//! ([`RunOrder`]) that lists these ends. It opens the sockets of each end and executes the actions of the end's
+//! [`Application`](netrig_traffic::Application): it sends datagrams on an absolute schedule, and opens TCP and MPTCP
+//! connections and SCTP associations. TCP is the kernel's. SCTP is netrig's own implementation; the kernel only sends
+//! and receives its packets. The agent reports the samples that every substrate reports, and how precisely it followed
+//! its order ([`EndReport`]).
 //!
 //! * **The application decides.** When a timer of the application expires, the agent passes the scheduled time to it,
 //!   even if the machine was late. The same seed therefore offers the same traffic as in virtual time.

@@ -125,7 +125,7 @@ fn a_run_can_be_ended_before_its_time() {
 fn a_stream_that_ends_gives_the_run_up() {
     let mut controller = Controller::greeted();
     started(&mut controller, u64::MAX / 4);
-    // The agent returns, whatever its result; its last replies are lost.
+    // The agent must return. Its result does not matter, because it cannot send its last replies.
     let _ = controller.end();
 }
 

@@ -84,7 +84,7 @@ fn frames_at_the_router_are_whole() {
         let socket = testbed.in_node(0, move || UdpSocket::bind(from)).unwrap().unwrap();
         socket.send_to(b"hello", to).unwrap();
     }
-    // The capture is complete when it contains the last packet that was sent.
+    // The second datagram was sent last, so the capture is complete when it contains both datagrams.
     let fields = |filter: &str, field: &str| -> Vec<String> {
         let path = capture.to_str().unwrap();
         let checks = [
