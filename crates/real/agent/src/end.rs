@@ -90,8 +90,8 @@ impl FlowEnd {
         self.carrier.notify(at, event, &mut self.state, around)
     }
 
-    /// Does everything that is due at `now`: takes arrivals, passes each expired timer to the application together with
-    /// the time for which it was set, and executes the resulting actions.
+    /// Does everything that is due at `now`: takes arrivals, passes each expired timer with its deadline to the
+    /// application, and executes the resulting actions.
     pub fn advance(&mut self, now: Instant, around: &mut EndContext) -> AgentResult {
         if !self.started && self.state.order.start() <= now {
             self.started = true;

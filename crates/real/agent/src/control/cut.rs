@@ -8,7 +8,7 @@ use super::{Column, ControlReply, ControlRequest, NoteLine};
 use crate::carrier::Samples;
 use crate::{CarrierOptions, EndOrder, RunOrder, TimedControl};
 
-/// A frame gets no further content once it may have this many bytes.
+/// A frame gets no further content when the upper bound of its length reaches this many bytes.
 const FULL: usize = 1 << 20;
 
 /// Upper bounds of lengths in a frame, bytes: of a sample in its column (time, value and commas), of an empty column
