@@ -15,8 +15,8 @@ use crate::program::PlannedProgram;
 const ROOT: &str = "root";
 const EMPTY: &str = "empty";
 
-/// Offset from a server's port to its data port. The router recognises data connections by this port. The offset is
-/// larger than the number of ports of all servers, which is at most 20,000.
+/// Offset from a server's port to its data port. The router recognises data connections by this port. All servers
+/// together have at most 20,000 ports, so no data port is also the port of a server.
 const TO_DATA: u16 = 20_000;
 
 /// Length of the timestamps option in a segment (RFC 7323 appendix A), bytes.

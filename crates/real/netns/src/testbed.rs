@@ -1,4 +1,4 @@
-//! A testbed. It is built from a wiring, and removed when it is dropped.
+//! A testbed. It is built from its plan (the [`Wiring`]) and removed when it is dropped.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
