@@ -38,8 +38,8 @@ const LOOK_FOR: Duration = Duration::from_micros(500);
 /// Minimum overhead of a message in the receive buffer, bytes (Linux: `SKB_TRUESIZE`, 576 where pointers have 64 bits).
 const OVERHEAD: u64 = 512;
 
-/// Opens a socket for datagrams to and from one address, with the kernel's time stamps, a large receive buffer and `UDP_GRO`.
-/// If `buffers` contains sizes, the socket has exactly these sizes.
+/// Opens a socket for datagrams to and from one address, with the kernel's time stamps, a large receive buffer and
+/// `UDP_GRO`. If `buffers` contains sizes, the socket has exactly these sizes.
 ///
 /// # Errors
 /// The error of the step that the kernel refused.

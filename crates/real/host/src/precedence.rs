@@ -9,8 +9,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::sys;
 
-/// A thread that is busy for a larger share of its time does not become a real-time thread. The kernel throttles real-time
-/// threads that use too much time: it stops them for 50 ms in each second (`sched_rt_runtime_us`).
+/// A thread that is busy for a larger share of its time does not become a real-time thread. The kernel throttles
+/// real-time threads that use too much time: it stops them for 50 ms in each second (`sched_rt_runtime_us`).
 const BUSIEST: f64 = 0.7;
 
 /// Processor time reserved by all real-time threads of this process, thousandths of a processor.

@@ -72,7 +72,7 @@ pub struct UdpOptions {
     /// received it.
     #[serde(default)]
     pub until_read: bool,
-    /// Whether datagrams must not be fragmented, neither on this host nor on the path (`IP_PMTUDISC_DO`, ip(7)). A
+    /// Whether fragmentation of datagrams is forbidden, both on this host and on the path (`IP_PMTUDISC_DO`, ip(7)). A
     /// datagram that is longer than the known path MTU is not sent.
     #[serde(default)]
     pub uncut: bool,

@@ -1,9 +1,9 @@
 //! Reads files that users name. All commands use these functions, which limit the length of a file and the time of a
 //! read.
 //!
-//! A path on the command line ([`read`]) names a regular file or a pipe. A path inside an experiment ([`read_inside`]) names a
-//! regular file in the experiment's folder, because the experiment may come from another person. A file with a secret
-//! ([`read_secret`]) is refused if other users of the machine can read it.
+//! A path on the command line ([`read`]) names a regular file or a pipe. A path inside an experiment ([`read_inside`])
+//! names a regular file in the experiment's folder, because the experiment may come from another person. A file with a
+//! secret ([`read_secret`]) is refused if other users of the machine can read it.
 
 use std::fs::{File, Metadata, OpenOptions};
 use std::io::{self, Read};
