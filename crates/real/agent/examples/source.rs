@@ -1,14 +1,14 @@
-//! Runs one end of flows on this machine, to measure the machine:
+//! Runs one end of one or more flows, to measure how precisely this machine sends and receives:
 //!
 //! ```text
 //! source receive 10.0.0.2:5001 '{ "cbr": { "interval": "100 us", "size": "512 B" } }' 10
 //! source send 10.0.0.2:5001 '{ "cbr": { "interval": "100 us", "size": "512 B" } }' 10
 //! ```
 //!
-//! The arguments are: which end, where the receiver listens, the application (as in an experiment file, as JSON), the
-//! duration in seconds, and the number of such flows, on consecutive ports. Each end prints its report of each flow as one
-//! line of JSON. The exit status is 3 if a run is invalid. A receiver first prints the number of received bytes, and the
-//! time from the first to the last of them in seconds.
+//! The arguments are: which end, the address and port of the receiver, the application (in JSON, as in an experiment
+//! file), the duration in seconds, and optionally the number of flows, which use consecutive ports. The program prints
+//! a report of each flow as one line of JSON. The exit status is 3 if the run is invalid. A receiver first prints the
+//! number of received bytes, and the time from the first to the last received byte in seconds.
 #![allow(
     clippy::disallowed_types,
     clippy::disallowed_methods,
@@ -24,7 +24,7 @@ use netrig_host::socket::TcpOptions;
 use netrig_host::{Clock, RunSignals};
 use netrig_traffic::{FlowSide, Settings};
 
-/// How long a receiver waits beyond the flow's duration: for the sender to start, and for datagrams in flight.
+/// How much longer than the flow a receiver runs, because the sender may start later and datagrams may be in flight.
 const PATIENCE: Duration = Duration::from_secs(2);
 
 fn main() -> Result<ExitCode, Box<dyn std::error::Error>> {
@@ -78,7 +78,7 @@ fn main() -> Result<ExitCode, Box<dyn std::error::Error>> {
     Ok(if trusted { ExitCode::SUCCESS } else { ExitCode::from(3) })
 }
 
-/// One end of flow number `flow`.
+/// The order for one end of flow number `flow`.
 fn end(
     flow: u32,
     side: FlowSide,
@@ -92,7 +92,7 @@ fn end(
         CarrierOptions::Tcp(TcpOptions::default())
     };
     server.set_port(server.port() + u16::try_from(flow)?);
-    // The kernel chooses the local address that reaches the receiver.
+    // A connected socket shows the local address that the kernel uses towards the receiver.
     let towards = UdpSocket::bind(if server.is_ipv4() { "0.0.0.0:0" } else { "[::]:0" })?;
     towards.connect(server)?;
     Ok(EndOrder {

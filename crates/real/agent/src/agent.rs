@@ -1,4 +1,4 @@
-//! An agent: carries out the requests of a controller that arrive over a stream.
+//! An agent, which executes the requests of a controller that arrive over a stream.
 
 use std::io::{Read, Write};
 use std::sync::mpsc::{self, SyncSender};
@@ -12,15 +12,15 @@ use netrig_host::frames::{FrameError, read_frame, write_frame};
 use netrig_host::{Clock, RealtimeOffset, RunSignals, monotonic_nanos};
 use netrig_sip_net::FlowTester;
 
-/// Carries out the runs that a controller requests, one after the other.
+/// Executes the runs that a controller requests, one after the other.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Agent {
-    /// Tests and scenarios of SIP flows.
+    /// Executes conformance tests and custom scenarios of SIP flows.
     tester: Option<&'static dyn FlowTester>,
 }
 
-/// Inputs that may be queued for an agent. If the queue is full, the controller and the agent's run wait. The run keeps its
-/// samples up to a limit of its own: it is late rather than out of memory.
+/// Capacity of the agent's input queue. If the queue is full, the controller and the agent's run wait. The run then
+/// buffers its samples up to a limit, so it may become late but does not run out of memory.
 const INPUTS: usize = 64;
 
 /// Name of [`ControlRequest::Controls`] in errors.
@@ -51,13 +51,14 @@ impl Agent {
         Self { tester: Some(tester) }
     }
 
-    /// Serves a controller until it sends [`ControlRequest::Bye`] or the stream ends; a run in progress is then aborted. The caller
-    /// must make sure that the controller is allowed to command this machine.
+    /// Serves a controller until the controller sends [`ControlRequest::Bye`] or the stream ends. A run in progress is
+    /// then aborted. The caller must make sure that the controller is allowed to command this machine.
     ///
-    /// This function returns once the stream has ended, so the controller must close the stream after an error.
+    /// This function returns only after the stream has ended, so the controller must close the stream after an error.
     ///
     /// # Errors
-    /// If the stream breaks, or a frame cannot be parsed; the controller has then been sent the reason.
+    /// If the stream breaks or a frame cannot be parsed. The agent sends the reason to the controller before it
+    /// returns.
     pub fn serve(self, mut reader: impl Read + Send, mut writer: impl Write) -> Result<(), ControlError> {
         let (inputs, received) = mpsc::sync_channel(INPUTS);
         let signals = RunSignals::default();
@@ -96,14 +97,14 @@ struct ControlSession<'a, W> {
     writer: &'a mut W,
     stage: AgentStage,
     greeted: bool,
-    /// The ends of the next run to be prepared.
+    /// The ends received for the next run.
     ends: PendingEnds,
     signals: &'a RunSignals,
     tester: Option<&'static dyn FlowTester>,
 }
 
 impl<W: Write> ControlSession<'_, W> {
-    /// Handles an input. Returns something once the session is over.
+    /// Handles an input. Returns `Some` once the session is over.
     fn take(&mut self, input: Input, start: impl Fn(PreparedRun, Epoch)) -> Result<Option<()>, ControlError> {
         match input {
             Input::Request(request) => self.answer(request, start)?,
@@ -157,7 +158,7 @@ impl<W: Write> ControlSession<'_, W> {
                 }),
             },
             ControlRequest::Prepare { run } if !matches!(self.stage, AgentStage::Running) => {
-                // The run that was prepared before releases its addresses first.
+                // A run that was prepared before is dropped first, which releases its addresses.
                 self.stage = AgentStage::Idle;
                 match PreparedRun::prepare_with(self.ends.complete(run), self.tester) {
                     Ok(run) => {
@@ -177,7 +178,7 @@ impl<W: Write> ControlSession<'_, W> {
                     self.refuse(&request, self.when())
                 }
             },
-            // A stop that crosses the report of a finished run has no effect.
+            // If the run has finished and its report is under way, the stop has no effect.
             ControlRequest::Stop => {
                 self.signals.end();
                 Ok(())
@@ -233,7 +234,7 @@ fn read_requests(reader: &mut impl Read, inputs: &SyncSender<Input>) {
     let _ = inputs.send(Input::Ended(end));
 }
 
-/// The reply with the agent's current clocks.
+/// The reply with the current readings of the agent's clocks.
 fn prepared() -> ControlReply {
     let offset = RealtimeOffset::measure();
     let monotonic_ns = monotonic_nanos();
@@ -241,7 +242,7 @@ fn prepared() -> ControlReply {
     ControlReply::Prepared { monotonic_ns, realtime_ns, error_ns: offset.error().as_nanos() }
 }
 
-/// Carries a run out, and forwards its progress and its reports.
+/// Executes a run, and forwards its progress and its reports.
 fn carry_out(run: PreparedRun, at: Epoch, signals: &RunSignals, inputs: &SyncSender<Input>) {
     let clock = Clock::starting_at(match at {
         Epoch::Monotonic(ns) => ns,

@@ -1,4 +1,4 @@
-//! The sockets that carry an end of a flow, and the state that they share with the end.
+//! The transport sockets of an end of a flow, and the state that they share with the end.
 
 use netrig_core::{ConnectionEvent, FlowMeter, Instant, Note, Quantity, Sample, Subject, quantity};
 use netrig_host::{Clock, Pacer, RealtimeOffset};
@@ -8,16 +8,18 @@ use crate::AgentResult;
 use crate::order::EndOrder;
 use crate::report::EndReport;
 
-/// Number of the listening socket, or of the UDP socket, among the sockets of an end. The sockets of connections follow it.
+/// Number of the listening socket or of the UDP socket within an end. The sockets of connections have the numbers after
+/// it.
 pub(crate) const FIRST_SOCKET: u32 = 0;
 
-/// Turns of an end's connections, or packets of its associations, in a row before other ends get a turn.
+/// How many turns of connections, or packets of associations, an end processes before the loop continues with other
+/// ends.
 pub(crate) const TURNS: usize = 64;
 
 /// Samples in the order of their creation.
 pub type Samples = Vec<(Subject, Sample)>;
 
-/// The clocks, the poller and the output that the ends of a loop share.
+/// The clocks, the poller and the output that all ends of an event loop share.
 pub(crate) struct EndContext {
     pub clock: Clock,
     pub offset: RealtimeOffset,
@@ -27,36 +29,38 @@ pub(crate) struct EndContext {
     pub notes: Vec<Note>,
 }
 
-/// An end of a flow without its sockets.
+/// The state of an end of a flow, except its sockets.
 pub(crate) struct EndState {
     pub order: EndOrder,
-    /// The position among the ends of its loop, for the keys of its sockets.
+    /// The index among the ends of the event loop. It is part of the poller keys of the end's sockets.
     pub place: u32,
-    /// The end of the run: later arrivals do not count.
+    /// The end of the run. Later arrivals are not counted.
     pub until: Instant,
     pub application: Box<dyn Application>,
     pub deadline: Option<Instant>,
-    /// The latest time that was passed to the application, for which time never runs backwards.
+    /// The latest time that was passed to the application. No earlier time is passed after it.
     pub latest_event: Instant,
     pub meter: FlowMeter,
     pub actions: Vec<AppAction>,
 }
 
-/// The sockets of an end. After each call that passes events to the application, all its actions are carried out.
+/// The sockets of an end. Each method that passes events to the application also executes all resulting actions.
 pub(crate) trait FlowCarrier: Send {
     /// Registers the sockets that exist from the start with the poller.
     fn watch(&self, end: &EndState, pacer: &Pacer) -> AgentResult;
 
-    /// The time of the next action of its own; [`Instant::ZERO`] if at once.
+    /// When [`FlowCarrier::advance`] must be called next, if no socket becomes ready earlier. [`Instant::ZERO`] means
+    /// immediately.
     fn next(&self) -> Option<Instant>;
 
     /// Handles an event of the poller for the socket with this number.
     fn ready(&mut self, socket: u32, end: &EndState, around: &EndContext) -> AgentResult;
 
-    /// Takes a limited part of what has arrived or is due at `now`, and passes it to the application.
+    /// Handles a limited number of arrivals and of timers that are due at `now`, and passes the events to the
+    /// application.
     fn advance(&mut self, now: Instant, end: &mut EndState, around: &mut EndContext) -> AgentResult;
 
-    /// Carries out an action of the application about a datagram or a connection, requested at `at`.
+    /// Executes an action on a datagram or a connection that the application requested at `at`.
     fn carry(
         &mut self,
         at: Instant,
@@ -65,23 +69,24 @@ pub(crate) trait FlowCarrier: Send {
         around: &EndContext,
     ) -> AgentResult;
 
-    /// Reports the counts since the last tick, and the current levels.
+    /// Reports the counts since the last sampling tick, and the current levels.
     fn tick(&mut self, at: Instant, end: &EndState, out: &mut Samples) -> AgentResult;
 
-    /// Adds its part to the report after the run.
+    /// Adds the counts of the sockets to the report after the run.
     fn report(&mut self, report: &mut EndReport, end: &EndState, out: &mut Samples) -> AgentResult;
 
-    /// Whether there have been connections, and all have closed.
+    /// Whether at least one connection was opened and all connections have closed.
     fn is_over(&self) -> bool {
         false
     }
 
-    /// Whether it can queue more datagrams.
+    /// Whether the send queue has room for more datagrams.
     fn has_room(&self) -> bool {
         true
     }
 
-    /// The time until which datagrams may wait for others that leave with them, if some wait.
+    /// Until when the queued datagrams may wait for further datagrams, so that one system call sends them all. `None`
+    /// if the queue is empty.
     fn grace(&self) -> Option<Instant> {
         None
     }
@@ -91,12 +96,12 @@ pub(crate) trait FlowCarrier: Send {
         Ok(())
     }
 
-    /// Takes all datagrams that have arrived.
+    /// Receives all datagrams that have arrived.
     fn take_late(&mut self, _now: Instant, _end: &mut EndState, _around: &mut EndContext) -> AgentResult {
         Ok(())
     }
 
-    /// Passes an event to the application, and carries out its actions.
+    /// Passes an event to the application and executes the resulting actions.
     fn notify(
         &mut self,
         at: Instant,
@@ -120,12 +125,12 @@ pub(crate) trait FlowCarrier: Send {
 }
 
 impl EndState {
-    /// The key of a socket at the poller.
+    /// The poller key of a socket: the index of the end in the upper half, the number of the socket in the lower half.
     pub fn key(&self, socket: u32) -> u64 {
         u64::from(self.place) << 32 | u64::from(socket)
     }
 
-    /// The application gave `bytes` to its carrier.
+    /// Counts `bytes` that the application passed to its transport as offered data.
     pub fn offered(&mut self, bytes: u64) {
         if self.order.sends_data() {
             self.meter.offered(bytes);
@@ -147,7 +152,7 @@ impl EndState {
         }
     }
 
-    /// Reports counts of this end, except those that are zero.
+    /// Reports the nonzero counts of this end.
     pub fn report_counts(
         &self,
         at: Instant,

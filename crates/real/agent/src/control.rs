@@ -1,11 +1,11 @@
 //! The control protocol between an agent and its controller, over any stream of bytes.
 //!
-//! Each [frame](netrig_host::frames) is one [`ControlRequest`] or one [`ControlReply`]. The controller starts with [`ControlRequest::Hello`]; an
-//! agent of another version answers with an error and ends. The protocol has no authentication: the caller must make sure
-//! that the peer is allowed to command this machine.
+//! Each [frame](netrig_host::frames) contains one [`ControlRequest`] or one [`ControlReply`]. The controller starts
+//! with [`ControlRequest::Hello`]. If the agent has another version of the protocol, it answers with an error and ends.
+//! The protocol has no authentication: the caller must make sure that the peer is allowed to command this machine.
 //!
-//! A node may have ten thousand ends of flows, so no frame grows with their number: each end has its own frame in the
-//! order ([`order_frames`]) and in the report. Samples and notes are cut into frames by their bytes ([`sample_frames`],
+//! A node may have ten thousand ends of flows. To limit the length of a frame, each end has its own frame in the order
+//! ([`order_frames`]) and in the report. Samples and notes are split into frames of limited length ([`sample_frames`],
 //! [`note_frames`]).
 
 mod cut;
@@ -21,7 +21,7 @@ use crate::{EndOrder, EndReport, RunOrder, TimedControl};
 use netrig_host::frames::FrameError;
 use netrig_host::quantity;
 
-/// The version of the protocol: both sides must have the same.
+/// The version of the protocol. Both sides must have the same version.
 pub const VERSION: u32 = 2;
 
 /// A message from the controller to an agent.
@@ -33,17 +33,17 @@ pub enum ControlRequest {
         /// The controller's [`VERSION`].
         version: u32,
     },
-    /// An end of a flow of the next run to be prepared.
+    /// One end of a flow, for the run that the next [`ControlRequest::Prepare`] prepares.
     End {
         /// The end.
         end: Box<EndOrder>,
     },
-    /// Further controls for the associations of the end that was sent last.
+    /// Further scheduled events for the associations of the most recently sent end.
     Controls {
-        /// In the order of time.
+        /// The events, in the order of time.
         controls: Vec<TimedControl>,
     },
-    /// Open all sockets of a run, whose ends have been sent before.
+    /// Open all sockets of a run. Its ends have been sent before.
     Prepare {
         /// The run.
         run: RunOrder,
@@ -53,13 +53,13 @@ pub enum ControlRequest {
         /// The start of the run.
         at: Epoch,
     },
-    /// End the run in progress, and report.
+    /// End the run in progress and report.
     Stop,
     /// The last message.
     Bye,
 }
 
-/// The moment at which a run starts: its [`Instant::ZERO`].
+/// The moment at which a run starts, which is [`Instant::ZERO`] of the run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Epoch {
@@ -78,7 +78,7 @@ pub enum ControlReply {
         /// The agent's [`VERSION`].
         version: u32,
     },
-    /// The sockets are open. The agent's clocks let the controller choose one start for all of its agents.
+    /// The sockets are open. The controller uses the clock readings to choose a common start time for all agents.
     Prepared {
         /// `CLOCK_MONOTONIC` now, ns.
         monotonic_ns: u64,
@@ -89,31 +89,32 @@ pub enum ControlReply {
     },
     /// Measured samples.
     Samples {
-        /// Samples of one subject and quantity each.
+        /// The samples, one column for each subject and quantity.
         columns: Vec<Column>,
     },
     /// Events, as sentences.
     Notes {
-        /// In the order of time.
+        /// The events, in the order of time.
         lines: Vec<NoteLine>,
     },
-    /// An end has become idle (its application waits for nothing and its connections have closed), or is no longer idle.
+    /// An end has become idle (all its connections have closed and its application has no timer running), or is no
+    /// longer idle.
     Idle {
-        /// The flow's place in the scenario.
+        /// The flow's index in the scenario.
         flow: u32,
         /// Which end of the flow.
         side: FlowSide,
         /// Whether the end is idle now.
         idle: bool,
     },
-    /// The run is over: the report of one end.
+    /// The report of one end after the run.
     Report {
         /// The end's report.
         end: Box<EndReport>,
     },
     /// All ends have reported.
     Reported,
-    /// A request failed. If a run was in progress, no further message about it follows.
+    /// A request failed. If a run was in progress, no further message about that run follows.
     Error {
         /// The reason.
         what: String,
@@ -130,7 +131,7 @@ pub struct Column {
     pub quantity: String,
     /// Times, ns since the start of the run.
     pub at_ns: Vec<u64>,
-    /// Values in the quantity's unit, one for each time.
+    /// Values in the quantity's unit: one for each entry of `at_ns`.
     pub values: Vec<f64>,
 }
 
@@ -197,7 +198,7 @@ pub enum ControlError {
     /// A sample of a quantity that is not declared.
     #[error("unknown quantity `{0}`")]
     UnknownQuantity(String),
-    /// A column whose numbers of times and values differ.
+    /// In a column, the number of times and the number of values differ.
     #[error("the column of `{quantity}` has {moments} times, but {values} values")]
     Uneven {
         /// The quantity's name.

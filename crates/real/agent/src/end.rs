@@ -19,14 +19,15 @@ pub(crate) struct FlowEnd {
     carrier: Box<dyn FlowCarrier>,
     started: bool,
     stopped: bool,
-    /// Whether it was idle at the last check.
+    /// Whether the end was idle at the last check.
     idle: bool,
-    /// Lateness with which the application of connections got its deadlines.
+    /// Time from each timer deadline of an application with connections until the application got the timeout.
     deadlines: Lateness,
 }
 
 impl FlowEnd {
-    /// Opens the sockets of an end. The keys under which they are polled begin with `place`.
+    /// Opens the sockets of an end. `place` is the index of the end in its event loop; it is the upper half of the
+    /// poller keys of these sockets.
     pub fn open(order: EndOrder, place: u32, run: &RunOrder) -> AgentResult<Self> {
         order.application.check().map_err(|error| order.wrong(error))?;
         order.reads.iter().try_for_each(Reads::check).map_err(|error| order.wrong(error))?;
@@ -55,24 +56,24 @@ impl FlowEnd {
         (self.state.order.flow, self.state.order.side)
     }
 
-    /// Whether the end is idle, if that has changed since the last call. An end is idle if it has had connections, all of
-    /// them have closed, and its application waits for nothing.
+    /// Whether the end is idle. `None` if that has not changed since the last call. An end is idle if it has had
+    /// connections, all of them have closed, and its application has no timer running.
     pub fn becomes_idle(&mut self) -> Option<bool> {
         let idle = self.carrier.is_over() && self.state.deadline.is_none();
         (idle != std::mem::replace(&mut self.idle, idle)).then_some(idle)
     }
 
-    /// Registers its sockets with the poller.
+    /// Registers the end's sockets with the poller.
     pub fn watch(&self, pacer: &Pacer) -> AgentResult {
         self.carrier.watch(&self.state, pacer)
     }
 
-    /// The time at which the flow stops, if this end has yet to stop it.
+    /// The time at which this end stops the flow. `None` if the end is a server or has stopped the flow already.
     fn stop_time(&self) -> Option<Instant> {
         (!self.stopped && self.state.order.side == FlowSide::Client).then(|| self.state.order.stop())
     }
 
-    /// The time of its next own action; [`Instant::ZERO`] if at once.
+    /// When this end must run next, if no socket becomes ready earlier. [`Instant::ZERO`] means immediately.
     pub fn next(&self) -> Instant {
         let start = (!self.started).then(|| self.state.order.start());
         let stop = self.stop_time().filter(|_| self.started);
@@ -89,8 +90,8 @@ impl FlowEnd {
         self.carrier.notify(at, event, &mut self.state, around)
     }
 
-    /// Does everything that is due at `now`: takes arrivals, then passes the deadlines that have come to the application, each
-    /// with the time that it was due, and carries out the resulting actions.
+    /// Does everything that is due at `now`: takes arrivals, passes each expired timer with its deadline to the
+    /// application, and executes the resulting actions.
     pub fn advance(&mut self, now: Instant, around: &mut EndContext) -> AgentResult {
         if !self.started && self.state.order.start() <= now {
             self.started = true;
@@ -102,7 +103,8 @@ impl FlowEnd {
             let stop = self.stop_time().filter(|at| *at <= now);
             let due = self.state.deadline.filter(|at| *at <= now && stop.is_none_or(|stop| *at < stop));
             match (due, stop) {
-                // Datagrams due before the flow stops are sent, however late, while the receiver waits for them.
+                // Datagrams that were due before the flow stops are sent even if they are late: the receiver waits for
+                // them.
                 (Some(at), _) => {
                     if !self.carrier.has_room() {
                         self.carrier.flush(&mut self.state, around)?;
@@ -131,7 +133,8 @@ impl FlowEnd {
         self.carrier.flush(&mut self.state, around)
     }
 
-    /// The next deadline, if what the application sends then should leave together with the queued datagrams.
+    /// The next deadline, if the datagrams that the application sends then should leave in one system call with the
+    /// queued datagrams.
     fn next_deadline_within_grace(&self) -> Option<Instant> {
         let grace = self.carrier.grace()?.min(self.state.until);
         let stop = self.state.order.stop();
@@ -140,29 +143,29 @@ impl FlowEnd {
             .filter(|at| *at <= grace && self.carrier.has_room() && (self.stopped || *at < stop))
     }
 
-    /// Whether this end receives datagrams.
+    /// Whether this end is the server of a flow of datagrams.
     pub fn receives_datagrams(&self) -> bool {
         self.state.order.side == FlowSide::Server && self.state.order.application.sends_datagrams()
     }
 
-    /// Takes all datagrams that have arrived.
+    /// Receives all datagrams that have arrived.
     pub fn take_late(&mut self, now: Instant, around: &mut EndContext) -> AgentResult {
         self.carrier.take_late(now, &mut self.state, around)
     }
 
-    /// The flow stops at `now`, if that is earlier than its configured stop.
+    /// Makes the flow stop at `now`, if that is earlier than its configured stop.
     pub fn stop(&mut self, now: Instant) {
         self.state.order.stop_ns = self.state.order.stop_ns.min(now.as_nanos());
     }
 
-    /// Reports the counts since the last tick, and the current levels.
+    /// Reports the counts since the last sampling tick, and the current levels.
     pub fn tick(&mut self, at: Instant, out: &mut Samples) -> AgentResult {
         let counts = self.state.meter.take_counts();
         self.state.report_counts(at, counts, out);
         self.carrier.tick(at, &self.state, out)
     }
 
-    /// Ends the run at `now`: does what is due, takes what has arrived in time, and makes the report.
+    /// Ends the run at `now`: executes due actions, receives the datagrams that have arrived, and makes the report.
     pub fn finish(
         &mut self,
         now: Instant,
@@ -187,7 +190,7 @@ impl FlowEnd {
     }
 }
 
-/// Opens the sockets that the carrier and the application of an end need.
+/// Opens the sockets of an end, according to its transport and its application.
 fn open_carrier(order: &EndOrder, seed: u64, until: Instant) -> AgentResult<Box<dyn FlowCarrier>> {
     let carrier: Result<Box<dyn FlowCarrier>, _> = match (&order.carrier, order.application.sends_datagrams())
     {

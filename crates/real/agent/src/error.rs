@@ -3,16 +3,16 @@
 use netrig_host::socket::SocketError;
 use netrig_host::sysctl::SysctlError;
 
-/// Most files of a run that an agent transfers by FTP: each needs a thread of its own, and a process for its server.
+/// Maximum number of FTP transfers of an agent in a run. Each transfer needs its own thread, and its server a process.
 pub const MOST_TRANSFERS: usize = 256;
 
-/// The result of what an agent does.
+/// The result of an operation of an agent.
 pub type AgentResult<T = ()> = Result<T, AgentError>;
 
-/// Why an agent could not carry out its order.
+/// Why an agent could not execute its order.
 #[derive(Debug, thiserror::Error)]
 pub enum AgentError {
-    /// An order that cannot be carried out.
+    /// The order cannot be executed.
     #[error("flow `{flow}`: {why}")]
     Order {
         /// The flow's name.
@@ -20,10 +20,10 @@ pub enum AgentError {
         /// The reason.
         why: String,
     },
-    /// A run without a sampling interval.
+    /// The sampling interval of the run is zero.
     #[error("the sampling interval must be above zero")]
     NoInterval,
-    /// More FTP flows than one agent has threads for.
+    /// The run has more FTP flows than [`MOST_TRANSFERS`].
     #[error("{0} flows use FTP; {MOST_TRANSFERS} are the most")]
     TooManyTransfers(usize),
     /// All ports that the flow's associations may use are in use.
@@ -59,7 +59,7 @@ pub enum AgentError {
 }
 
 impl AgentError {
-    /// Maps an error of the system call `what`.
+    /// Returns a function that makes an [`AgentError::Kernel`] from an error of the system call `what`.
     pub(crate) fn kernel(what: &'static str) -> impl Fn(std::io::Error) -> Self {
         move |source| Self::Kernel { what, source }
     }

@@ -1,4 +1,4 @@
-//! The loop of a thread that drives some ends of a run.
+//! The event loop of a thread, which runs some of the ends of a run.
 
 use std::sync::mpsc::{SyncSender, TrySendError};
 
@@ -13,17 +13,17 @@ use crate::order::{EndOrder, RunOrder};
 use crate::report::EndReport;
 use crate::{AgentError, AgentResult};
 
-/// Some ends of a run, driven by one thread.
+/// The ends of a run that one thread runs.
 pub(crate) struct EventLoop {
     ends: Vec<FlowEnd>,
     precise: bool,
-    /// Approximate share of its time that the loop is busy, if it must send or receive datagrams on time. A precise loop spins
-    /// before each of its datagrams; another loop is as busy as its connections make it.
+    /// Estimated share of time for which the loop is busy (0 to 1), from which the priority of the thread derives.
+    /// `None` for a loop that has only TCP connections: it keeps the normal priority.
     busy: Option<f64>,
     until: Instant,
     grace: Duration,
     sample_every: Duration,
-    /// Whether the thread runs with ordinary priority and without spinning.
+    /// Whether the thread runs with normal priority and without spinning.
     constrained: bool,
 }
 
@@ -38,27 +38,28 @@ pub enum Progress {
     Idle {
         /// The flow's index in the scenario.
         flow: u32,
-        /// Which end of the flow.
+        /// Whether the end is the client or the server of the flow.
         side: FlowSide,
         /// Whether the end is idle now.
         idle: bool,
     },
 }
 
-/// Capacity of the queue of progress.
+/// Capacity of the queue for progress messages.
 pub(crate) const DELIVERIES: usize = 64;
 
-/// Samples that a loop keeps while that queue is full. Above this the loop waits: the run is late rather than out of memory.
+/// Maximum number of samples that a loop keeps while that queue is full. Then the loop waits: the run becomes late but
+/// does not run out of memory.
 const KEPT: usize = 1 << 20;
 
-/// Estimated busy share of a loop of associations: a packet needs a few system calls, and lines of real time carry a few
-/// thousand packets per second.
+/// Estimated share of time for which a loop with associations is busy. A packet needs a few system calls, and links
+/// emulated in real time carry a few thousand packets per second.
 const ASSOCIATIONS: f64 = 0.1;
 
 /// Interval between two reads of datagrams after the end of the run.
 const LOOK_FOR_LATE: Duration = Duration::from_millis(5);
 
-/// Delivers samples. While the queue is full it keeps them, up to a limit.
+/// Sends the samples to the queue. If the queue is full, keeps them, up to [`KEPT`].
 fn deliver(samples: &mut Samples, progress: &SyncSender<Progress>) {
     if samples.len() >= KEPT {
         // The receiver is closed once the run has been aborted.
@@ -78,8 +79,8 @@ fn send_notes(notes: &mut Vec<Note>, progress: &SyncSender<Progress>) {
 }
 
 impl EventLoop {
-    /// Opens the sockets of these ends. Sources of datagrams need a loop of their own, which spins before its deadlines.
-    /// Associations need a second loop, and all other ends a third; these two never spin.
+    /// Opens the sockets of these ends. Sources of datagrams, associations and all other ends each need a loop of their
+    /// own. Only the loop of the sources spins before its deadlines.
     ///
     /// # Errors
     /// If a socket cannot be opened with its options.
@@ -106,7 +107,7 @@ impl EventLoop {
         })
     }
 
-    /// Runs until the end of the run or until a signal ends it, and sends its progress.
+    /// Runs the ends until the run ends or a signal ends it, and sends progress messages.
     ///
     /// # Errors
     /// If a system call fails that succeeds in normal operation, or an application asks for data that cannot be sent.
@@ -116,7 +117,8 @@ impl EventLoop {
         signals: &RunSignals,
         progress: &SyncSender<Progress>,
     ) -> AgentResult<Vec<EndReport>> {
-        // A thread that waits for an answer or a window wakes up as often as one that waits for its deadline.
+        // Every loop keeps idle processors awake: a thread that waits for a packet of its peer wakes up as often as a
+        // thread that waits for a deadline.
         let awake = CpuLatencyLimit::keep();
         let tail = if self.precise && !self.constrained { SPIN } else { Duration::ZERO };
         let pacer = Pacer::new(clock, tail).map_err(AgentError::kernel("epoll_create"))?;
@@ -166,7 +168,7 @@ impl EventLoop {
         Ok(reports)
     }
 
-    /// Lets the ends do what is due at `now`, and reports changes of their idle state.
+    /// Advances all ends to `now`, and reports changes of their idle state.
     fn advance(
         &mut self,
         now: Instant,

@@ -1,4 +1,4 @@
-//! Why a run is invalid, judged by one end of a flow.
+//! Decides from the report of one end of a flow whether the run is invalid, and why.
 
 use netrig_core::Duration;
 use netrig_core::number::counted;
@@ -9,23 +9,24 @@ use netrig_host::Lateness;
 use netrig_host::SourceReport;
 use netrig_host::socket::UdpOptions;
 
-/// If an application of connections gets 1 in 100 deadlines later than this, it does not offer the requested load. If an SCTP
-/// endpoint handles 1 in 100 packets later than this, it adds to the round-trip time what is not the network's: the kernel's
-/// own SCTP handles a packet as it arrives. The same limit holds for the router.
+/// Limit of the 99th percentile of lateness. If the timeouts of an application with connections are later, the
+/// application does not offer the requested load. If an SCTP endpoint handles packets later, it adds its own delay to
+/// the round-trip time; the kernel's own SCTP handles a packet as it arrives. The router has the same limit.
 const TOO_LATE: Duration = Duration::from_millis(1);
 
-/// With fewer deadlines there is no hundredth. A source that fills a connection has hardly any: it is judged by the time
-/// that it waited for the processor.
+/// With fewer timer deadlines, the 99th percentile of lateness is not assessed. A source that always has data to send
+/// uses hardly any timers. It is assessed by the time for which its thread waited for a processor.
 const FEWEST: u64 = 100;
 
-/// The assessment of an end: sentences that begin with the flow.
+/// The assessment of an end, as sentences that begin with the name of the flow.
 pub(crate) struct EndAssessment {
     pub faults: Vec<String>,
     pub strains: Vec<String>,
     pub notes: Vec<String>,
 }
 
-/// The faults of the run, the effects of the end's host, and the effects of the end's settings.
+/// Assesses an end: faults make the run invalid, strains are limits of the end's host, notes are effects of its
+/// settings.
 pub(crate) fn of(report: &EndReport, order: &EndOrder) -> EndAssessment {
     let source = report.source.as_ref().and_then(SourceReport::fault).map(|why| {
         let switches = report.interruptions.switches;
@@ -65,7 +66,7 @@ pub(crate) fn of(report: &EndReport, order: &EndOrder) -> EndAssessment {
     }
 }
 
-/// A sentence if an application of connections got its deadlines too late.
+/// The strain of an application with connections whose timeouts were too late, as a sentence.
 fn of_deadlines(deadlines: &Lateness) -> Option<String> {
     let late = deadlines.quantile_at_most(0.99);
     (deadlines.count() >= FEWEST && late > TOO_LATE).then(|| {
@@ -74,7 +75,7 @@ fn of_deadlines(deadlines: &Lateness) -> Option<String> {
 }
 
 impl SctpReport {
-    /// The faults: each is the rest of a sentence that begins with the flow.
+    /// The strains of the endpoint. Each continues a sentence that begins with the name of the flow.
     pub(crate) fn faults(&self) -> impl Iterator<Item = String> {
         let Self { socket_dropped, no_room, .. } = *self;
         let late = self.lateness.quantile_at_most(0.99);

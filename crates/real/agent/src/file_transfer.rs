@@ -19,10 +19,10 @@ use netrig_probe::transfer::{FtpOrder, FtpReport, LimitedBy, TransferLimit, sess
 /// Interval between two checks whether the run has ended.
 const LOOK: Duration = Duration::from_millis(20);
 
-/// The file's name at the server. If the file is fetched, the server has it before the run.
+/// The file's name at the server. If the client fetches the file, it must exist at the server before the run.
 pub const SERVED_FILE: &str = "netrig.bin";
 
-/// The client of an FTP flow. Its server is an external program that listens already.
+/// The client of an FTP flow. The server is an external program that is already listening.
 pub(crate) struct FileTransfer {
     order: EndOrder,
     ftp: Ftp,
@@ -53,7 +53,7 @@ impl FileTransfer {
     /// Transfers the file when the flow starts, and reports the result.
     ///
     /// # Errors
-    /// If the transfer fails for another reason than the end of the run.
+    /// If the transfer fails for a reason other than the end of the run.
     pub fn run(
         self,
         clock: Clock,
@@ -73,7 +73,8 @@ impl FileTransfer {
         Ok(vec![self.report(counts, strains, interruptions)])
     }
 
-    /// TCP's counts, and the strains of this end. Returns nothing if the end of the run cut the transfer off.
+    /// Transfers the file. Returns the TCP counters and the strains of this end (see [`EndReport::strains`]), or `None`
+    /// if the run ended before the transfer.
     fn transfer(
         &self,
         clock: Clock,
@@ -93,8 +94,9 @@ impl FileTransfer {
         }
     }
 
-    /// Limits of this end, as strains and as notes. The file configures buffers and windows, so they are part of what is
-    /// measured; a limiting processor is a strain.
+    /// What limited this end, as strains and notes. A processor that limits the transfer is a strain. Buffers and
+    /// windows are configured by the experiment file and are part of the measurement, so a limit by them is only a
+    /// note.
     fn limits(&self, at: Instant, report: &FtpReport) -> (Vec<String>, Vec<Note>) {
         let (mut strains, mut notes) = (Vec::new(), Vec::new());
         for TransferLimit { by, why } in &report.limits {
@@ -104,7 +106,7 @@ impl FileTransfer {
                 LimitedBy::Buffer | LimitedBy::Window => {
                     notes.push(Note { at, subject: Subject::Flow(self.order.flow), text });
                 }
-                // The report of the whole run covers it.
+                // The report of the whole run includes the limits of the host.
                 LimitedBy::Host => {}
             }
         }
@@ -125,8 +127,8 @@ impl FileTransfer {
         }
     }
 
-    /// Samples at the end of a transfer whose session started at `begun`. They include those counts of both ends that this end
-    /// knows. Only the other end's kernel knows its retransmissions.
+    /// Samples at the end of a transfer whose session started at `begun`. They include the byte counts of the other
+    /// end, which equal those of this end. Retransmissions are reported only if this end sends the file.
     fn samples(&self, begun: Instant, report: &FtpReport) -> Samples {
         let FtpReport { counts, .. } = report;
         let end = begun + Duration::from_secs_f64(report.session_s);
@@ -161,7 +163,7 @@ impl FileTransfer {
     }
 }
 
-/// Waits until the given time, or until `is_over` holds.
+/// Waits until the given time, or until `is_over` returns true.
 fn wait(clock: Clock, until: Instant, is_over: &dyn Fn() -> bool) {
     while !is_over() && !clock.left_until(until).is_zero() {
         std::thread::sleep(clock.left_until(until).min(LOOK).into());

@@ -1,20 +1,22 @@
 //! The agent of a node of a real substrate: real sockets, driven by the applications of `netrig-traffic`.
 //!
-//! An agent receives ends of flows ([`RunOrder`]), opens their sockets, and carries out what each end's
-//! [`Application`](netrig_traffic::Application) decides: datagrams by an absolute schedule, TCP and MPTCP connections,
-//! SCTP associations. TCP is the kernel's; SCTP is netrig's own endpoint, whose packets the kernel carries.
-//! The agent reports the samples that every substrate reports, and how precisely it followed its order ([`EndReport`]).
+//! A flow has two ends, the client and the server. An agent runs the ends of flows on its node. It gets an order
+//! ([`RunOrder`]) that lists these ends. It opens the sockets of each end and executes the actions of the end's
+//! [`Application`](netrig_traffic::Application): it sends datagrams on an absolute schedule, and opens TCP and MPTCP
+//! connections and SCTP associations. TCP is the kernel's. SCTP is netrig's own implementation; the kernel only sends
+//! and receives its packets. The agent reports the samples that every substrate reports, and how precisely it followed
+//! its order ([`EndReport`]).
 //!
-//! * **The application decides.** It gets each of its deadlines with the time that the deadline was due, even if the machine
-//!   was late, so the same seed offers the same traffic as in virtual time.
+//! * **The application decides.** When a timer of the application expires, the agent passes the scheduled time to it,
+//!   even if the machine was late. The same seed therefore offers the same traffic as in virtual time.
 //! * **Settings are read back.** A socket option or sysctl that did not take effect is an error before the run starts.
-//! * **The tester is measured too.** A source with wrong gaps, a full socket buffer, a stepped wall clock: each is a fault
-//!   of the run, as a sentence.
+//! * **The tester is measured too.** Wrong gaps of a source, a full socket buffer or a stepped wall clock is reported
+//!   as a fault of the run, in one sentence.
 //!
-//! The agent never decides what to send or when, never touches links or namespaces, and sends only to addresses that its
-//! orders name.
+//! The agent never decides what to send or when, never changes links or namespaces, and sends only to addresses that
+//! its orders name.
 //!
-//! Start from [`PreparedRun`] (a run in this process) or [`Agent`] (the same over a stream, by the control protocol).
+//! Start from [`PreparedRun`] (a run in this process) or [`Agent`] (a run that a controller commands over a stream).
 #![deny(unsafe_code)]
 #![allow(
     clippy::disallowed_types,

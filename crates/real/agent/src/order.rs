@@ -20,20 +20,20 @@ pub struct RunOrder {
     pub seed: u64,
     /// Duration of the run, ns.
     pub duration_ns: u64,
-    /// Longest wait for datagrams in flight after the end of the run, ns. Datagrams that arrive then count as neither sent nor
-    /// lost.
+    /// Longest wait for datagrams in flight after the end of the run, ns. A datagram that arrives during this wait is
+    /// counted neither as sent nor as lost.
     #[serde(default)]
     pub grace_ns: u64,
     /// Interval of counted samples, ns; above zero.
     pub sample_every_ns: u64,
-    /// Sysctls of the network in this namespace (`net.ipv4.tcp_sack`). Each is read back.
+    /// Names and values of network sysctls of this namespace (such as `net.ipv4.tcp_sack`). Each value is read back.
     #[serde(default)]
     pub sysctls: Vec<(String, String)>,
-    /// Whether the processors and the memory of the host are part of what is measured. The agent's threads then run with
-    /// ordinary priority and without spinning.
+    /// Whether the run measures the processors and the memory of the host too. If so, the agent's threads run with
+    /// normal priority and without spinning.
     #[serde(default)]
     pub constrained: bool,
-    /// The ends of flows on this node. Over a stream each end has a frame of its own
+    /// The ends of flows on this node. In the control protocol, each end is sent in its own frame
     /// ([`control::order_frames`](crate::control::order_frames)).
     #[serde(skip)]
     pub ends: Vec<EndOrder>,
@@ -52,51 +52,52 @@ impl RunOrder {
 pub struct EndOrder {
     /// The flow's index in the scenario.
     pub flow: u32,
-    /// The flow's name, after which its random streams are named.
+    /// The flow's name. The names of its random streams derive from it.
     pub name: String,
-    /// Which end of the flow.
+    /// Whether this is the client or the server of the flow.
     pub side: FlowSide,
-    /// The application, which decides the data and its times.
+    /// The application, which decides which data to send and when.
     pub application: Settings,
-    /// Read schedule of the application at this end. Without one it reads at once.
+    /// Read schedule of the application at this end. `None`: the application reads data as soon as it arrives.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reads: Option<Reads>,
-    /// The carrier.
+    /// The transport (UDP, TCP or SCTP) with its socket options.
     pub carrier: CarrierOptions,
-    /// The address of the flow's first end; the kernel chooses the port.
+    /// The address of the client. The kernel chooses its port.
     pub client: IpAddr,
-    /// The address where the second end listens.
+    /// The address and port at which the server listens.
     pub server: SocketAddr,
-    /// The differentiated services code point of what this end sends, below 64.
+    /// The differentiated services code point (DSCP) of the packets that this end sends, below 64.
     #[serde(default)]
     pub dscp: u8,
-    /// Start of the flow, ns.
+    /// Start of the flow, ns after the start of the run.
     pub start_ns: u64,
-    /// Stop of the flow, ns: from then on it starts nothing new.
+    /// Stop of the flow, ns after the start of the run. From then on, the application starts nothing new and closes its
+    /// connections once all data is sent.
     pub stop_ns: u64,
-    /// Length of the headers of a datagram, bytes, where a rate counts IP packets.
+    /// Length of the IP and UDP headers of a datagram, bytes, for rates that count whole IP packets.
     pub datagram_headers: u32,
-    /// The DNS server of SIP users that look up their server by name.
+    /// The DNS server, if the users of a SIP flow look up their server by name.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub names: Option<NamesOrder>,
-    /// The messages of SIP users to be kept, and their folder.
+    /// Which messages of SIP users are written to files, and to which folder.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub keep: Option<KeepOrder>,
 }
 
-/// The DNS server for the name of a SIP server.
+/// The DNS server that resolves the name of a SIP server.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct NamesOrder {
     /// The address of the DNS server.
     pub resolver: SocketAddr,
-    /// Its records, as lines of a zone file.
+    /// The DNS records, as lines of a zone file.
     pub records: String,
-    /// Whether this end is that DNS server, and nothing else.
+    /// Whether this end is the DNS server itself.
     pub serves: bool,
 }
 
-/// The carrier of a flow, with its socket options.
+/// The transport that carries a flow, with its socket options.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum CarrierOptions {
@@ -119,22 +120,22 @@ impl CarrierOptions {
 }
 
 impl EndOrder {
-    /// The error that this order cannot be carried out.
+    /// The error that this order cannot be executed, for the reason `why`.
     pub(crate) fn wrong(&self, why: impl ToString) -> AgentError {
         AgentError::Order { flow: self.name.clone(), why: why.to_string() }
     }
 
-    /// A sentence that begins with the flow.
+    /// The sentence `why`, preceded by the name of the flow.
     pub(crate) fn of_flow(&self, why: impl Display) -> String {
         format!("flow `{}`: {why}", self.name)
     }
 
-    /// Whether this end sends datagrams by a schedule, so its loop must be precise.
+    /// Whether this end sends datagrams on a schedule and therefore needs a precise event loop.
     pub(crate) fn is_precise(&self) -> bool {
         self.side == FlowSide::Client && self.application.sends_datagrams()
     }
 
-    /// Whether this end has SCTP associations, which the work of other ends must not delay.
+    /// Whether this end has SCTP associations, which need an event loop without other ends.
     pub(crate) const fn has_associations(&self) -> bool {
         matches!(self.carrier, CarrierOptions::Sctp(_))
     }
@@ -144,7 +145,7 @@ impl EndOrder {
         self.side == FlowSide::Server && self.application.is_one_way()
     }
 
-    /// The address to which this end binds.
+    /// The address to which this end binds its sockets.
     pub fn local(&self) -> SocketAddr {
         match self.side {
             FlowSide::Client => (self.client, 0).into(),
@@ -152,17 +153,18 @@ impl EndOrder {
         }
     }
 
-    /// Start of the flow.
+    /// Start of the flow, since the start of the run.
     pub const fn start(&self) -> Instant {
         Instant::from_nanos(self.start_ns)
     }
 
-    /// Stop of the flow: from then on it starts nothing new.
+    /// Stop of the flow, since the start of the run.
     pub const fn stop(&self) -> Instant {
         Instant::from_nanos(self.stop_ns)
     }
 
-    /// Whether most of the flow's data leaves from this end. This end then counts offered data, the other received data.
+    /// Whether this end sends most of the flow's data. That end counts the offered data; the other end counts the
+    /// received data.
     pub fn sends_data(&self) -> bool {
         (self.side == FlowSide::Server) == self.application.answers()
     }
@@ -191,11 +193,11 @@ impl EndOrder {
         self.application.pace(self.datagram_headers)
     }
 
-    /// The requested distribution of the gaps between its datagrams.
+    /// The requested distribution of the gaps between the datagrams of this end.
     pub(crate) fn asked(&self) -> RequestedGaps {
         let is_poisson = match &self.application {
             Settings::Poisson(_) => true,
-            // Answers of a server follow the arrivals.
+            // A server sends an answer when a request arrives, not by a distribution of its own.
             Settings::Ping(ping) => {
                 self.side == FlowSide::Client && matches!(ping.interval, SpanDistribution::Exponential(_))
             }

@@ -15,42 +15,44 @@ use netrig_sip_net::tap::KeptMessages;
 pub struct EndReport {
     /// The flow's index in the scenario.
     pub flow: u32,
-    /// Which end of the flow.
+    /// Whether the end is the client or the server of the flow.
     pub side: FlowSide,
-    /// How precisely it followed the schedule of its datagrams, if it sent any.
+    /// How precisely the end followed the schedule of its datagrams, if it sends datagrams.
     pub source: Option<SourceReport>,
-    /// Counts of the received datagrams of the other end, if it receives any.
+    /// Counts of the datagrams that the end received from the other end, if it receives datagrams.
     pub datagrams: Option<UdpReport>,
-    /// Counts of its UDP socket, if it has one.
+    /// Counts of the end's UDP socket, if it has one.
     #[serde(default)]
     pub passed: Option<SocketPassage>,
-    /// Lateness and drops of its SCTP endpoint, if it has one.
+    /// Lateness and drops of the end's SCTP endpoint, if it has one.
     #[serde(default)]
     pub sctp: Option<SctpReport>,
-    /// Interruptions of its thread.
+    /// Interruptions of the thread that ran the end.
     #[serde(default)]
     pub interruptions: Interruptions,
-    /// Lateness with which its application got its deadlines, if it has connections.
+    /// Time from each timer deadline of the application until the application got the timeout. Measured only if the
+    /// flow has connections.
     #[serde(default)]
     pub deadlines: Lateness,
-    /// Connections that it opened or accepted.
+    /// Number of connections that the end opened or accepted.
     pub connections: u32,
-    /// Connections that ended before all data had arrived.
+    /// Number of connections that ended before all data had arrived.
     pub failed: u32,
-    /// MPTCP connections that fell back to TCP.
+    /// Number of MPTCP connections that fell back to TCP.
     pub fallbacks: u32,
-    /// The most simultaneous subflows of an MPTCP connection, read once per sampling interval.
+    /// Largest number of simultaneous subflows of an MPTCP connection. The number is read once per sampling interval.
     #[serde(default)]
     pub subflows: u32,
-    /// Why the run is invalid: one sentence each.
+    /// Reasons why the run is invalid, one sentence each.
     pub faults: Vec<String>,
-    /// Effects of its own host: one sentence each. Each is a fault unless the host is part of what is measured.
+    /// Limits that the end's own host imposed on the run (such as a late thread or a full socket buffer), one sentence
+    /// each. Each makes the run invalid, unless the host is part of what is measured.
     #[serde(default)]
     pub strains: Vec<String>,
-    /// Remarkable facts that are no faults: one sentence each.
+    /// Facts worth knowing that do not make the run invalid, one sentence each.
     #[serde(default)]
     pub notes: Vec<String>,
-    /// Remarks to be shown with its figures, which stay valid.
+    /// Remarks that are shown with the results of the end. The results stay valid.
     #[serde(default)]
     pub remarks: Vec<EndRemark>,
     /// The SIP messages that were kept.
@@ -61,19 +63,20 @@ pub struct EndReport {
 /// Counts of the datagrams that a UDP socket received.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct UdpReport {
-    /// The flow's datagrams.
+    /// Counts of the flow's datagrams.
     pub arrivals: ArrivalCounts,
-    /// Datagrams that reached the host, but for which the receive buffer had no room.
+    /// Datagrams that reached the host and were dropped because the receive buffer was full.
     pub socket_dropped: u32,
-    /// Datagrams of other flows, or with numbers that the flow cannot have.
+    /// Datagrams of other flows, and datagrams with sequence numbers that the flow cannot have.
     pub foreign: u64,
-    /// Datagrams without the kernel's stamp. Their arrival time is the time of reading.
+    /// Datagrams without a time stamp of the kernel. Their arrival time is the time at which they were read.
     pub unstamped: u64,
     /// Size of the socket's receive buffer as it reads back, bytes, including the kernel's overhead.
     pub receive_buffer: u32,
 }
 
-/// Counts of a UDP socket. A datagram that was on a wire and is missing here was lost in a kernel.
+/// Counts of a UDP socket. A datagram that was captured on the link and is missing in these counts was lost in a
+/// kernel.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SocketPassage {
     /// Datagrams that were passed to the socket and left it.
@@ -81,37 +84,37 @@ pub struct SocketPassage {
     /// Datagrams that were due, but were not passed to the socket before the run was over.
     #[serde(default)]
     pub unsent: u64,
-    /// Datagrams that were passed to the socket, but were too long to be sent unfragmented.
+    /// Datagrams that were passed to the socket, but were too long to be sent without fragmentation.
     #[serde(default)]
     pub refused: u64,
-    /// Datagrams that were read from the socket, of any sender.
+    /// Datagrams that were read from the socket, from any sender.
     pub received: u64,
-    /// Datagrams that reached the socket, but for which it had no room.
+    /// Datagrams that reached the socket and were dropped because its buffer was full.
     pub dropped: u64,
 }
 
 /// Drops and lateness of an end with SCTP associations.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SctpReport {
-    /// Received packets that the receive buffers had no room for.
+    /// Received packets that were dropped because a receive buffer was full.
     pub socket_dropped: u32,
-    /// Packets that the send buffers had no room for.
+    /// Outgoing packets that were dropped because a send buffer was full.
     pub no_room: u64,
     /// Time from the kernel's arrival stamp of a packet until the endpoint handled it.
     pub lateness: Lateness,
 }
 
-/// A remark to be shown with the figures of an end.
+/// A remark that is shown with the results of an end.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct EndRemark {
-    /// A sentence, identical in all runs with the same observation.
+    /// A sentence. Runs with the same observation have the same sentence.
     pub text: String,
-    /// The observations, one per line.
+    /// The single observations, one per line.
     pub details: Vec<String>,
 }
 
 impl EndReport {
-    /// The report of an end that has done nothing.
+    /// A report with all counts zero.
     pub(crate) fn empty(order: &EndOrder, interruptions: Interruptions) -> Self {
         Self {
             flow: order.flow,

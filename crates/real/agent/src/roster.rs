@@ -1,21 +1,22 @@
-//! The connections of an end. Sockets and timers find a connection by its place, the application by its name.
+//! The connections of an end. Sockets and timers refer to a connection by its index (`place`), the application refers
+//! to it by its identifier ([`Named::name`]).
 
 use std::collections::{BTreeMap, VecDeque};
 
-/// A member that has a name.
+/// A connection with an identifier.
 pub(crate) trait Named {
     type Name: Copy + Ord;
 
-    /// The name, which is unique and constant.
+    /// The identifier, which is unique and constant.
     fn name(&self) -> Self::Name;
 }
 
-/// Members by place and by name. Places are numbers from 0 that are never reused.
+/// Members by index (`place`) and by identifier (`name`). Indices start at 0 and are never reused.
 pub(crate) struct Roster<T: Named> {
     members: BTreeMap<u32, T>,
     places: BTreeMap<T::Name, u32>,
     made: u32,
-    /// Places of the members that are due a turn.
+    /// Queue of the members to be processed, by index. The same index may occur more than once.
     turns: VecDeque<u32>,
 }
 
@@ -26,7 +27,7 @@ impl<T: Named> Default for Roster<T> {
 }
 
 impl<T: Named> Roster<T> {
-    /// Adds a member, which is due a turn, and returns its place.
+    /// Adds a member, queues a turn for it, and returns its index.
     pub fn enrol(&mut self, member: T) -> u32 {
         let place = self.made;
         self.made += 1;
@@ -36,19 +37,19 @@ impl<T: Named> Roster<T> {
         place
     }
 
-    /// Removes the member at a place.
+    /// Removes the member with this index.
     pub fn remove(&mut self, place: u32) -> Option<T> {
         let member = self.members.remove(&place)?;
         self.places.remove(&member.name());
         Some(member)
     }
 
-    /// The member at a place, if it still exists.
+    /// The member with this index, if it still exists.
     pub fn get_mut(&mut self, place: u32) -> Option<&mut T> {
         self.members.get_mut(&place)
     }
 
-    /// The place of the member with this name, if it still exists.
+    /// The index of the member with this identifier, if it still exists.
     pub fn place_of(&self, name: T::Name) -> Option<u32> {
         self.places.get(&name).copied()
     }
@@ -63,29 +64,29 @@ impl<T: Named> Roster<T> {
         self.members.values_mut()
     }
 
-    /// All members with their places, the oldest first.
+    /// All members with their indices, the oldest first.
     pub fn iter(&self) -> impl Iterator<Item = (u32, &T)> {
         self.members.iter().map(|(place, member)| (*place, member))
     }
 
-    /// All members with their places, the oldest first.
+    /// All members with their indices, the oldest first.
     pub fn iter_mut(&mut self) -> impl Iterator<Item = (u32, &mut T)> {
         self.members.iter_mut().map(|(place, member)| (*place, member))
     }
 
-    /// Whether there have been members, and all are removed.
+    /// Whether at least one member has been added and all members have been removed.
     pub fn is_over(&self) -> bool {
         self.made > 0 && self.members.is_empty()
     }
 
-    /// The member at this place is due a turn, after those that wait already.
+    /// Puts the member with this index at the end of the queue for turns, unless it is the last entry already.
     pub fn queue_turn(&mut self, place: u32) {
         if self.turns.back() != Some(&place) {
             self.turns.push_back(place);
         }
     }
 
-    /// Removes and returns the place whose turn it is.
+    /// Removes and returns the first index of the queue for turns.
     pub fn next_turn(&mut self) -> Option<u32> {
         self.turns.pop_front()
     }
@@ -162,8 +163,8 @@ mod tests {
         assert_eq!((roster.made(), roster.is_over()), (3, false));
     }
 
-    /// A node of the B-tree has up to 11 names and, except the root, at least six branches. Twelve comparisons per doubling are
-    /// an upper bound of a look-up, and far fewer than one per member.
+    /// A node of the B-tree has up to 11 keys and, except the root, at least six children. With `2^n` members, a
+    /// look-up needs at most `12 n` comparisons, which is far less than one comparison per member.
     #[test]
     fn to_find_one_of_many_takes_a_few_comparisons() {
         for doublings in [4, 10, 16] {

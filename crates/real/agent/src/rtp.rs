@@ -1,5 +1,5 @@
-//! Video over RTP. Each datagram is a packet of the clip, byte for byte, so that players and captures can decode it. The
-//! RTP header takes the role of the stamp of other datagrams.
+//! Video over RTP. Each datagram equals a packet of the clip byte for byte, so that video players and packet analyzers
+//! can decode it. The receiver identifies a datagram by its RTP header, because it has no stamp.
 
 use std::sync::Arc;
 
@@ -23,8 +23,9 @@ impl RtpStream {
         Some(Self { clip: video.clip(), flow: order.flow, start: order.start() })
     }
 
-    /// The stamp equivalent to a datagram that arrived when number `expected` was the next. The datagram counts as sent when
-    /// its picture was due by RTP time. Returns nothing if any byte differs from the clip's packet.
+    /// The stamp that another application would have written into this datagram. `expected` is the number of the
+    /// datagram that should arrive next. The send time in the stamp is the time at which the picture was due by its RTP
+    /// time stamp. Returns `None` if any byte differs from the clip's packet.
     pub fn stamp(&self, datagram: &[u8], expected: u64) -> Option<DatagramStamp> {
         let number = self.clip.number_of(datagram, expected)?;
         let sent = self.start + self.clip.due(number);

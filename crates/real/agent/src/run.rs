@@ -1,4 +1,4 @@
-//! One run, from its order to its reports.
+//! Preparation and execution of one run.
 
 use std::sync::mpsc::{self, SyncSender};
 
@@ -12,14 +12,15 @@ use netrig_sip_net::FlowTester;
 
 /// A run with open sockets, ready to start.
 ///
-/// Sources of datagrams have a thread of their own, so that neither receivers nor connections delay them. SCTP associations
-/// have another thread, because the kernel's own SCTP would also interrupt any other thread.
+/// Sources of datagrams have a thread of their own, so that receivers and connections do not delay them. SCTP
+/// associations have a separate thread, so that other ends do not delay them: the kernel's own SCTP would interrupt any
+/// thread.
 pub struct PreparedRun {
     threads: Vec<RunThread>,
 }
 
-/// The work of one thread of a run: it gets the clock, the signals and the queue of progress, and returns the reports of its
-/// ends.
+/// The work of one thread of a run. It gets the clock, the signals and the queue for progress messages, and returns the
+/// reports of its ends.
 type RunThread =
     Box<dyn FnOnce(Clock, &RunSignals, &SyncSender<Progress>) -> AgentResult<Vec<EndReport>> + Send>;
 
@@ -27,7 +28,7 @@ impl PreparedRun {
     /// Sets the sysctls and opens all sockets. Every setting is read back.
     ///
     /// # Errors
-    /// If a setting did not take effect, or an agent cannot carry out the order.
+    /// If a setting did not take effect, or an agent cannot execute the order.
     pub fn prepare(order: RunOrder) -> AgentResult<Self> {
         Self::prepare_with(order, None)
     }
@@ -67,8 +68,8 @@ impl PreparedRun {
         Ok(Self { threads })
     }
 
-    /// Carries the run out by `clock`, whose epoch is the start of the run. If `signals` say so, the run ends early. `deliver`
-    /// gets the progress as it occurs.
+    /// Executes the run. The epoch of `clock` is the start of the run. `signals` may end the run early. `deliver` is
+    /// called with each progress message during the run.
     ///
     /// # Errors
     /// If a system call fails that succeeds in normal operation, or an application asks for data that cannot be sent.

@@ -1,4 +1,4 @@
-//! SIP users and their server as the ends of a flow: a load and a server that start and end with a run.
+//! SIP users and a SIP server as the two ends of a flow, which start and end with a run.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -37,17 +37,18 @@ pub struct SipEnd {
     order: EndOrder,
     until: Instant,
     role: SipEndRole,
-    /// Writes the messages of its users to files.
+    /// Writes the SIP messages of the users to files.
     keeper: Option<Box<dyn MessageKeeper>>,
 }
 
-/// What an end does in a run until the flag is set: users that make calls, a server, or the DNS server of the users.
+/// The task of an end in a run: to make the calls of the users, to run the SIP server, or to run the DNS server. The
+/// task stops when the flag is set.
 type SipEndRole = Box<dyn FnOnce(&RunningFlow<'_>, &AtomicBool) -> AgentResult<EndFindings> + Send>;
 
 /// The findings of an end of a SIP flow.
 #[derive(Default)]
 struct EndFindings {
-    /// Reasons why the tester was the limit.
+    /// Reasons why the tester, not the server, limited the result.
     faults: Vec<String>,
     remarks: Vec<EndRemark>,
 }
@@ -61,7 +62,7 @@ impl SipEnd {
     /// Opens the sockets of the end.
     ///
     /// # Errors
-    /// If a socket cannot be opened, or the order cannot be carried out.
+    /// If a socket cannot be opened, or the order cannot be executed.
     pub fn prepare(
         run: &RunOrder,
         order: EndOrder,
@@ -120,11 +121,11 @@ impl SipEnd {
         Ok(Self { until: Instant::from_nanos(run.duration_ns), order, role, keeper })
     }
 
-    /// Carries the end out until the end of the run, and reports the results of its users.
+    /// Runs the end until the run ends, and returns its reports.
     ///
     /// # Errors
-    /// If users that must be registered before the flow starts are not, or the test of the server has not ended by then, or a
-    /// system call fails that succeeds in normal operation.
+    /// If not all users are registered when the flow starts although they must be, if the test of the server has not
+    /// finished by then, or if a system call fails that succeeds in normal operation.
     pub fn run(
         self,
         clock: Clock,
@@ -136,15 +137,15 @@ impl SipEnd {
         let taps = keeper.as_deref().map(|keeper| keeper as &dyn MessageTaps);
         let flow = RunningFlow { order: &order, clock, until, signals, progress, taps };
         let result = flow.stopped_at(until, |stop| role(&flow, stop));
-        // The messages of a load that failed are evidence too.
+        // The messages are needed as evidence even if the load failed.
         let kept = keeper.map(MessageKeeper::finish);
         if order.names.as_ref().is_some_and(|names| names.serves) {
-            // The DNS server is no end of the flow, only a helper of its users.
+            // The DNS server only serves the users of the flow. It has no report of its own.
             return result.map(|_| Vec::new());
         }
         let EndFindings { faults, remarks } = result?;
         let interruptions = InterruptionCounts::read().since(&before, Precedence::None, false);
-        // Interruptions of a server are part of what is measured.
+        // Interruptions of the server belong to the measurement, so only those of the users are a fault.
         let watched = if order.side == FlowSide::Client { interruptions.fault() } else { None };
         let watched = watched.map(|why| order.of_flow(why));
         let faults = faults.into_iter().chain(watched).collect();
@@ -152,7 +153,7 @@ impl SipEnd {
     }
 }
 
-/// The users' end of a flow in a run.
+/// An end of a SIP flow in a run.
 struct RunningFlow<'a> {
     order: &'a EndOrder,
     clock: Clock,
@@ -164,7 +165,7 @@ struct RunningFlow<'a> {
 }
 
 impl RunningFlow<'_> {
-    /// Runs `done` with a flag that is set at `moment` or when the run is aborted.
+    /// Calls `done` with a flag that is set at `moment`, or earlier if the run is aborted.
     fn stopped_at<T>(&self, moment: Instant, done: impl FnOnce(&AtomicBool) -> T) -> T {
         let (stop, over) = (AtomicBool::new(false), AtomicBool::new(false));
         std::thread::scope(|scope| {
@@ -184,12 +185,12 @@ impl RunningFlow<'_> {
         })
     }
 
-    /// Sends notes about the whole flow. A closed receiver means that the run has been aborted, which is no error.
+    /// Sends notes about the whole flow. If the receiver is closed, the run has been aborted, which is not an error.
     fn send_notes<'n>(&self, texts: impl IntoIterator<Item = &'n str>) {
         texts.into_iter().for_each(|text| self.send_note(self.order.of_flow(text)));
     }
 
-    /// Sends a note at the end of the flow.
+    /// Sends a note with the stop time of the flow.
     fn send_note(&self, text: String) {
         let note = Note { at: self.order.stop(), subject: Subject::Flow(self.order.flow), text };
         let _ = self.progress.send(Progress::Notes(vec![note]));
@@ -201,7 +202,7 @@ impl RunningFlow<'_> {
         let _ = self.progress.send(Progress::Samples(samples.collect()));
     }
 
-    /// Runs the load of the users, after a test of the server if one is configured.
+    /// Tests the server if `tester` is given, and then runs the load of the users.
     fn users(
         &self,
         load: OpenLoad,
@@ -230,7 +231,7 @@ impl RunningFlow<'_> {
         }
     }
 
-    /// Tests the server before the flow starts. Returns the remark to be shown with the flow's figures.
+    /// Tests the server before the flow starts. Returns the remark that is shown with the results of the flow, if any.
     fn rules(&self, tester: &dyn FlowTester, load: &LoadOrder) -> AgentResult<Option<EndRemark>> {
         let start = self.order.start();
         let tested = self.stopped_at(start, |stop| tester.test_rules(load, stop, self.taps));
@@ -261,7 +262,7 @@ impl RunningFlow<'_> {
         let (start, until) = (self.order.start(), self.until);
         let clock = Clock::starting_at(self.clock.epoch_nanos() + start.as_nanos());
         let by_run = |sample: Sample| Sample { at: start + sample.at.since(Instant::ZERO), ..sample };
-        // A call that ended after the run was not served within it.
+        // Samples after the end of the run are discarded: a call that ended later was not served within the run.
         let mut send = |samples: Vec<Sample>| {
             self.send_samples(samples.into_iter().map(by_run).filter(|sample| sample.at <= until));
         };
@@ -274,7 +275,7 @@ impl RunningFlow<'_> {
         })
     }
 
-    /// Runs the server until the end of the run. It has no faults of its own.
+    /// Runs the server until the end of the run. A server reports no faults.
     fn serve(
         &self,
         sockets: Sockets,
@@ -289,7 +290,7 @@ impl RunningFlow<'_> {
         Ok(EndFindings::default())
     }
 
-    /// Runs the DNS server until the end of the run. It has no faults of its own.
+    /// Runs the DNS server until the end of the run. A DNS server reports no faults.
     fn serve_names(&self, server: NameServer, stop: &AtomicBool) -> AgentResult<EndFindings> {
         let tally = server.serve(None, stop).map_err(|error| self.order.wrong(error))?;
         self.send_note(format!(
@@ -300,7 +301,7 @@ impl RunningFlow<'_> {
     }
 }
 
-/// How the users find their server, if they look it up by name.
+/// How the users resolve the name of their server. `None`: they use its address.
 fn location(settings: &LoadSettings, order: &EndOrder) -> Result<Option<Location>, String> {
     let (Some(own), Some(names)) = (settings.located_by(), &order.names) else { return Ok(None) };
     let source = if own.asks() {
@@ -335,7 +336,7 @@ fn name_server(settings: &LoadSettings, order: &EndOrder, seeds: Seeds) -> Resul
     server.map_err(|error| error.to_string())
 }
 
-/// The transport of requests.
+/// The transport of the users' requests.
 fn carrier(settings: &LoadSettings, order: &EndOrder) -> Result<Carrier, String> {
     let connecting = settings.connections.unwrap_or_default();
     match order.carrier {
@@ -354,8 +355,8 @@ fn carrier(settings: &LoadSettings, order: &EndOrder) -> Result<Carrier, String>
     }
 }
 
-/// Opens the server's sockets. With TLS the server listens over TLS only. Without TLS it listens over both UDP and TCP, as
-/// RFC 3261 section 18 requires of each element.
+/// Opens the server's sockets. With TLS, the server listens over TLS only. Without TLS, it listens over both UDP and
+/// TCP, as RFC 3261 section 18 requires of every SIP element.
 fn sockets(
     settings: &LoadSettings,
     own: &ServerSettings,

@@ -1,4 +1,4 @@
-//! Connections of TCP and MPTCP over kernel sockets.
+//! TCP and MPTCP connections over kernel sockets.
 
 use std::io;
 use std::net::SocketAddr;
@@ -29,9 +29,9 @@ pub(crate) struct TcpEnd {
     options: TcpOptions,
     dscp: u8,
     local: SocketAddr,
-    /// Whether the application reads the received bytes.
+    /// Whether the application needs the contents of the received bytes. If not, they are only counted.
     reads: bool,
-    /// Read schedule of the application, if it does not read at once.
+    /// Read schedule of the application. `None`: the application reads data as soon as it arrives.
     schedule: Option<Reads>,
     listener: Option<OwnedFd>,
     accepted: u32,
@@ -39,7 +39,7 @@ pub(crate) struct TcpEnd {
     gone: TcpCounts,
     failed: u32,
     fallbacks: u32,
-    /// The most simultaneous subflows of a connection, as far as they were read.
+    /// The largest number of simultaneous subflows of a connection at any sampling tick.
     subflows: u32,
     reported: TcpCounts,
     events: Vec<ConnectionEvent>,
@@ -55,13 +55,13 @@ impl Named for TcpConnection {
 }
 
 impl TcpEnd {
-    /// An end that opens connections and, if it is the server, accepts them.
+    /// Makes an end that opens connections. A server also listens and accepts connections.
     pub fn open(order: &EndOrder, options: TcpOptions) -> Result<Self, SocketError> {
         let (dscp, local, listens) = (order.dscp, order.local(), order.side == FlowSide::Server);
-        // Subflows that the peer opens arrive at other addresses than the first.
+        // The peer may open subflows to other addresses of this host than that of the first subflow.
         let local = if options.multipath && listens { anywhere(local) } else { local };
         let making = SocketBuilder::tcp(&options, dscp, local)?;
-        // An end that does not listen makes a socket too, so that wrong options are found before the run starts.
+        // The socket of a client is dropped. It is made only to find invalid options before the run starts.
         let listener = if listens {
             let socket = making.bound()?;
             rustix::net::listen(&socket, CALLS).map_err(|error| refused("listen", local, error))?;
@@ -88,16 +88,17 @@ impl TcpEnd {
         })
     }
 
-    /// Starts to open a connection and returns its place.
+    /// Starts to open a connection and returns its index.
     fn connect(&mut self, id: ConnId, to: SocketAddr) -> Result<u32, SocketError> {
         let socket = SocketBuilder::tcp(&self.options, self.dscp, self.local)?.bound()?;
-        // The application gets an immediate error (no route, a refusal by this host) like the failure of any connection.
+        // If `connect` fails immediately (no route, refused by this host), the application gets the same event as for a
+        // connection that fails later.
         let failed = rustix::net::connect(&socket, &to).err();
         let failed = failed.filter(|error| !matches!(*error, Errno::INPROGRESS | Errno::INTR));
         Ok(self.enrol(id, socket, to, failed))
     }
 
-    /// Accepts one pending connection, if there is one, and returns its place.
+    /// Accepts one pending connection, if there is one, and returns its index.
     fn accept(&mut self) -> io::Result<Option<u32>> {
         let Some(listener) = &self.listener else { return Ok(None) };
         let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
@@ -131,7 +132,7 @@ impl TcpEnd {
         watched.map_err(AgentError::kernel("epoll_ctl"))
     }
 
-    /// Lets applications with read schedules read what is due at `now`.
+    /// Reads the data that applications with a read schedule are due to read at `now`.
     fn take_steps(&mut self, now: Instant) {
         let mut due = Vec::new();
         for (place, conn) in self.connections.iter_mut() {
@@ -143,7 +144,7 @@ impl TcpEnd {
         due.into_iter().for_each(|place| self.connections.queue_turn(place));
     }
 
-    /// Gives the connection at `place` a turn, if it still exists.
+    /// Reads, writes and passes on the events of the connection with the index `place`, if it still exists.
     fn take_turn(
         &mut self,
         now: Instant,
@@ -171,7 +172,7 @@ impl TcpEnd {
         Ok(())
     }
 
-    /// Removes a connection that is over; its counts stay.
+    /// Removes a closed connection and keeps its counts.
     fn forget(&mut self, place: u32, reason: CloseReason) {
         self.failed += u32::from(reason != CloseReason::Finished);
         let Some(mut conn) = self.connections.remove(place) else { return };
@@ -179,7 +180,7 @@ impl TcpEnd {
         self.gone += &conn.counts();
     }
 
-    /// The counts of all connections, including those that are over.
+    /// The counts of all connections, including closed ones.
     fn counts(&mut self) -> TcpCounts {
         let mut counts = self.gone;
         for conn in self.connections.members_mut() {
@@ -188,8 +189,8 @@ impl TcpEnd {
         counts
     }
 
-    /// The kernel's state of the oldest connection that still exists, for each of its paths: the index of the path among
-    /// those that the connection may use, and the state.
+    /// The `TCP_INFO` of each path of the oldest connection that still exists, with the index of the path in the
+    /// configured list.
     fn infos(&self) -> Vec<(u8, TcpInfo)> {
         let Some(conn) = self.connections.members().next() else { return Vec::new() };
         if !self.options.multipath {
@@ -208,8 +209,8 @@ impl TcpEnd {
         subflows.iter().filter_map(info).collect()
     }
 
-    /// The largest number of subflows of the connections that exist now. Returns nothing if none of them uses Multipath
-    /// TCP.
+    /// The largest number of established subflows among the existing connections. `None` if no connection uses
+    /// Multipath TCP.
     fn subflows(&mut self) -> Option<u32> {
         let of = |conn: &TcpConnection| {
             let all = Subflow::all(conn.fd()).ok()?;
@@ -318,10 +319,11 @@ impl FlowCarrier for TcpEnd {
     }
 }
 
-/// Selects one number of the kernel's counts.
+/// Selects one counter.
 type Count = fn(&TcpCounts) -> u64;
 
-/// The kernel's counts, and which end reports each (true: the one that sends the flow's data, false: the other, none: both).
+/// The kernel's counters, and which end reports each: `Some(true)`, the end that sends the flow's data; `Some(false)`,
+/// the end that receives it; `None`, both.
 static REPORTED: [(&Quantity, Option<bool>, Count); 5] = [
     (&quantity::PACKETS_SENT, None, |c| c.segments_sent),
     (&quantity::DATA_PACKETS_SENT, Some(true), |c| c.data_segments_sent),
@@ -330,7 +332,7 @@ static REPORTED: [(&Quantity, Option<bool>, Count); 5] = [
     (&quantity::TIMEOUTS, None, |c| c.timeouts),
 ];
 
-/// Reports the state of the flow's connection over one of its paths.
+/// Reports the state of the flow's connection on one path.
 fn trace(at: Instant, flow: u32, path: u8, info: &TcpInfo, out: &mut Samples) {
     let levels = [
         (&quantity::CWND, Some(info.cwnd as f64)),
@@ -346,7 +348,7 @@ fn trace(at: Instant, flow: u32, path: u8, info: &TcpInfo, out: &mut Samples) {
     out.extend(known.map(|(quantity, value)| (Subject::Path(flow, path), Sample { at, quantity, value })));
 }
 
-/// The same port at the unspecified address of that version of IP.
+/// The unspecified address of the same IP version, with the same port.
 fn anywhere(at: SocketAddr) -> SocketAddr {
     HostAddress::unspecified_for(at).at(at.port())
 }

@@ -19,47 +19,47 @@ use crate::report::{EndReport, SocketPassage, UdpReport};
 use crate::rtp::RtpStream;
 use crate::{AgentError, AgentResult};
 
-/// Traffic that a receive buffer holds, so that the receiver may read at intervals.
+/// Default size of a receive buffer, as time at the rate of the flow. The receiver may then read at intervals.
 const ROOM: Duration = Duration::from_millis(100);
 
-/// Lower and upper limit of that buffer, bytes.
+/// Lower and upper limit of that size, bytes.
 const LEAST_ROOM: f64 = 1e6;
 const MOST_ROOM: f64 = 64e6;
 
-/// Upper estimate of the kernel's overhead for a datagram in a socket, bytes: its descriptor and the rest of its memory.
+/// Upper estimate of the memory that the kernel needs for a datagram in a socket buffer besides its data, bytes.
 const BOOK_KEEPING: f64 = 1024.0;
 
-/// Read interval of a receiver of one-way datagrams. A wake-up for each datagram would cost a sender on the same machine
-/// more than sending it.
+/// Read interval of a receiver of one-way datagrams. If the receiver woke up for each datagram, it would take more
+/// processor time from a sender on the same machine than the sending itself takes.
 const LOOK_EVERY: Duration = Duration::from_millis(1);
 
-/// Above this rate, datagrams/s, the kernel may coalesce received datagrams, which then share one time stamp. Below it each
-/// datagram has its own.
+/// Above this rate, datagrams/s, the kernel may coalesce received datagrams (GRO), which then share one time stamp.
+/// Below it, each datagram has its own time stamp.
 const TOGETHER_ABOVE: f64 = 50_000.0;
 
-/// A source may send datagrams that were due in the run until this long after its end. The receiver waits until no datagram
-/// has arrived for twice as long.
+/// A source may send datagrams that were due during the run until this time after the end of the run. The receiver
+/// waits until no datagram has arrived for twice this time.
 const LATEST: Duration = Duration::from_millis(10);
 
-/// If nothing is due for this long, a source runs its own meter, which takes a tenth of this time for each of
-/// [`METERED`] datagrams.
+/// If nothing is due for this long, a source processes the send times of [`METERED`] datagrams in its meter, which
+/// takes a tenth of this time per datagram.
 const QUIET: Duration = Duration::from_micros(8);
 const METERED: usize = 8;
 
-/// One end's UDP socket: numbers and stamps outgoing datagrams, and records incoming ones.
+/// One end's UDP socket. It numbers and stamps outgoing datagrams and records incoming datagrams.
 pub(crate) struct UdpEnd {
     socket: OwnedFd,
     flow: u32,
-    /// Identifies datagrams without stamps.
+    /// Identifies video datagrams, which have an RTP header instead of a stamp.
     rtp: Option<RtpStream>,
-    /// Whether arrival times are the times of reading instead of the kernel's stamps.
+    /// Whether the arrival time is the time at which the datagram is read, instead of the kernel's time stamp.
     until_read: bool,
     /// Datagrams to be sent.
     outbox: Outbox,
     receive: ReceiveBatch,
     /// Size of the socket's receive buffer as the kernel reports it, bytes.
     room: u32,
-    /// Interval until the next read; nothing if the poller reports the socket.
+    /// Read interval while datagrams arrive. `None`: the end reads only when the poller reports the socket.
     look_every: Option<Duration>,
     next_look: Option<Instant>,
     /// Whether more datagrams wait in the socket.
@@ -67,7 +67,7 @@ pub(crate) struct UdpEnd {
     /// Buffer for the datagrams of one receive call.
     arrived: Vec<ReceivedDatagram>,
     log: ArrivalLog,
-    /// Datagrams in flight at the end of the run.
+    /// Number of datagrams that were due during the run and arrived after its end.
     in_flight: u64,
     foreign: u64,
     unstamped: u64,
@@ -81,14 +81,14 @@ struct ReceivedDatagram {
     at: Instant,
     from: SocketAddr,
     stamp: DatagramStamp,
-    /// The datagram that it answers, if any.
+    /// If this datagram is an answer: the datagram that it answers.
     answers: Option<DatagramId>,
     data: Data,
 }
 
 impl UdpEnd {
-    /// Opens a bound socket with kernel time stamps for a run that ends at `until`. Without a configured size, the receive
-    /// buffer of a receiver holds 100 ms of its flow, as far as the system's limit allows.
+    /// Opens a bound socket with kernel time stamps for a run that ends at `until`. If no buffer size is configured,
+    /// the receive buffer of a receiver gets room for 100 ms of its flow, or the system's limit if that is smaller.
     pub fn open(order: &EndOrder, options: UdpOptions, until: Instant) -> Result<Self, SocketError> {
         let UdpOptions { buffers, uncut, limited, until_read } = options;
         let making = SocketBuilder::open(SocketType::DGRAM, Some(ipproto::UDP), order.local())?;
@@ -114,16 +114,18 @@ impl UdpEnd {
             let filled_in = f64::from(making.receive_buffer()?) / bytes_per_s;
             look_every = look_every.min(Duration::from_secs_f64(filled_in / 4.0));
         }
-        // Only the stamp of a counted datagram is needed. If datagrams are coalesced, further stamps follow in the buffer.
+        // Datagrams that are only counted need only their stamp. If datagrams are coalesced, further stamps follow in
+        // the same buffer, so the whole buffer is kept.
         let counted = order.application.is_one_way() && order.application.sends_fill_only();
         let kept = if counted && !together { STAMP_LEN } else { LONGEST_DATAGRAM };
         let room = making.receive_buffer()?;
         let socket = making.bound()?;
-        // A connected socket looks up the route to its only peer once. A missing route may appear later.
+        // A connected socket looks up the route to its peer only once. If there is no route yet, the socket stays
+        // unconnected, because a route may appear later.
         let has_one_peer = order.side == FlowSide::Client && order.application.is_one_way();
         let peer =
             has_one_peer.then_some(order.server).filter(|peer| rustix::net::connect(&socket, peer).is_ok());
-        // Answers follow what they answer, and are not counted after the end.
+        // A server may answer late requests without a limit, because answers are not counted after the end of the run.
         let closes = if order.side == FlowSide::Client { until + LATEST } else { Instant::NEVER };
         let (rtp, outbox) = (RtpStream::of(order), Outbox::new(order.flow, order.asked(), peer));
         let outbox = outbox.closing_at(closes);
@@ -135,7 +137,7 @@ impl UdpEnd {
             rtp,
             until_read,
             receive: ReceiveBatch::new(kept),
-            // A receiver that is part of what is measured wakes up like any other program.
+            // If the receiver itself is measured, it wakes up for each datagram like any other program.
             look_every: (!limited && !until_read).then_some(look_every),
             next_look: None,
             more: false,
@@ -150,8 +152,8 @@ impl UdpEnd {
         })
     }
 
-    /// Reads at most one batch from the socket, and keeps each datagram of the flow that arrives for the first time. Returns
-    /// whether there may be more.
+    /// Reads at most one batch from the socket. Keeps the datagrams of the flow and discards duplicates. Returns
+    /// whether the socket may hold more datagrams.
     fn receive(&mut self, around: &EndContext) -> io::Result<bool> {
         let EndContext { clock, offset, .. } = around;
         let count = match self.receive.receive(&self.socket) {
@@ -199,7 +201,7 @@ impl UdpEnd {
         Ok(count == MESSAGES)
     }
 
-    /// Takes a batch of datagrams if there may be one.
+    /// If the socket may hold datagrams, receives one batch and passes each datagram to the application.
     fn take_datagrams(&mut self, now: Instant, end: &mut EndState, around: &mut EndContext) -> AgentResult {
         let looks = self.next_look.is_some_and(|at| at <= now);
         if !std::mem::take(&mut self.more) && !looks {
@@ -238,14 +240,14 @@ impl UdpEnd {
         Ok(())
     }
 
-    /// Datagrams that the kernel dropped because the socket had no room.
+    /// Number of datagrams that the kernel dropped because the socket buffer was full.
     fn dropped(&self) -> AgentResult<u32> {
         drops(&self.socket).map_err(AgentError::kernel("SO_MEMINFO"))
     }
 }
 
 impl FlowCarrier for UdpEnd {
-    /// A source without answers is not polled.
+    /// The socket of a source that gets no answers is not polled.
     fn watch(&self, end: &EndState, pacer: &Pacer) -> AgentResult {
         let what = match end.order.side {
             _ if !end.order.application.is_one_way() => Watch::Reading,

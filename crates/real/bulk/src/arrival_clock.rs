@@ -1,4 +1,4 @@
-//! Arrival times of datagrams that stay right if the wall clock is stepped.
+//! Arrival times of datagrams that remain correct if the wall clock is stepped.
 
 use std::io;
 use std::os::fd::AsFd;
@@ -8,21 +8,22 @@ use netrig_host::socket::is_loss;
 use netrig_host::sys::{Incoming, MESSAGES, ReceiveBatch};
 use netrig_host::{RealtimeOffset, monotonic_nanos};
 
-/// Batches of received datagrams with their arrival times.
+/// Receives datagrams in batches, with their arrival times.
 pub(super) struct StampedBatch {
     batch: ReceiveBatch,
     pub(super) arrivals: ArrivalClock,
 }
 
 impl StampedBatch {
-    /// Keeps the first `keep` bytes of each datagram.
+    /// A receiver that keeps only the first `keep` bytes of each datagram.
     pub(super) fn new(keep: usize) -> Self {
         let arrivals = ArrivalClock::new(RealtimeOffset::measure(), monotonic_nanos());
         Self { batch: ReceiveBatch::new(keep), arrivals }
     }
 
-    /// Receives one batch and returns its number of messages. Each comes with the moment of its arrival, ns of `CLOCK_MONOTONIC`, and
-    /// whether that is certain; without a stamp it is the time of reading.
+    /// Receives one batch and returns its number of messages. Passes each message to `each` with its arrival time (ns
+    /// of `CLOCK_MONOTONIC`) and whether that time is certain. If the message has no time stamp, the arrival time is
+    /// the time at which it was read.
     pub(super) fn receive(
         &mut self,
         socket: impl AsFd,
@@ -49,15 +50,17 @@ impl StampedBatch {
     }
 }
 
-/// Converts the kernel's wall-clock stamps into moments of `CLOCK_MONOTONIC`, ns. After each read of the socket the caller passes
-/// the current offset between the clocks: all stamps that were read are older than it.
+/// Converts the kernel's wall-clock time stamps into times of `CLOCK_MONOTONIC`, ns. After each read of the socket, the
+/// caller passes the current offset between the clocks. All time stamps of that read are older than this offset.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct ArrivalClock {
     offset: RealtimeOffset,
-    /// The offset before the last step, while the socket may still hold stamps from before it.
+    /// The offset before the last step of the wall clock. `None` once the socket can hold no time stamps from before
+    /// the step.
     before: Option<RealtimeOffset>,
-    /// All datagrams that arrived before this moment were read, ns.
+    /// All datagrams that arrived before this time have been read, ns.
     since: u64,
+    /// The largest step of the wall clock so far.
     largest: Option<Duration>,
 }
 
@@ -66,24 +69,26 @@ impl ArrivalClock {
         Self { offset, before: None, since, largest: None }
     }
 
-    /// Takes a quick reading of the offset. If the wall clock was stepped, `measure` gives a precise one.
+    /// Compares a quick reading of the offset with the known offset. If the wall clock was stepped, `measure` returns a
+    /// precise offset.
     pub(super) fn update(&mut self, glance: RealtimeOffset, measure: impl FnOnce() -> RealtimeOffset) {
         let Some(step) = glance.stepped_since(&self.offset) else { return };
         self.before = Some(std::mem::replace(&mut self.offset, measure()));
         self.largest = self.largest.max(Some(step));
     }
 
-    /// The moment of a stamp that was read at `now`, and whether it is certain: only one offset was possible.
+    /// The arrival time for a time stamp that was read at `now`. The second value is true if only one offset is
+    /// possible, so the time is certain.
     pub(super) fn moment(&self, stamp: u64, now: u64) -> (u64, bool) {
         let Some(before) = self.before else { return (self.offset.monotonic(stamp), true) };
-        // Of the two moments, the right one lies between the previous read and this one.
+        // Of the two times, the correct one is between the previous read and this read.
         let [new, old] = [self.offset, before].map(|offset| offset.monotonic(stamp));
         let possible = |at: &u64| (self.since..=now).contains(at);
         let at = [new, old].into_iter().find(possible).unwrap_or(now);
         (at, false)
     }
 
-    /// All datagrams that arrived by `now` were read.
+    /// Records that all datagrams that arrived before `now` have been read.
     pub(super) const fn emptied(&mut self, now: u64) {
         (self.before, self.since) = (None, now);
     }
@@ -101,13 +106,13 @@ mod tests {
     const MS: u64 = 1_000_000;
     const HOUR: u64 = 3_600_000 * MS;
 
-    /// The wall clock is this many ns ahead of the monotonic clock.
+    /// The offset of a wall clock that is `ns` nanoseconds ahead of the monotonic clock.
     fn ahead(ns: u64) -> RealtimeOffset {
         RealtimeOffset::between(1000, 1000 + ns, 1000)
     }
 
-    /// Datagrams arrive every 10 ms and are read at most 30 ms later. Halfway the wall clock is stepped by a second, forward or
-    /// back.
+    /// Datagrams arrive every 10 ms and are read at most 30 ms later. After 95 ms, the wall clock is stepped by one
+    /// second, forward or backward.
     #[test]
     fn a_step_moves_no_arrival() {
         for after in [HOUR + 1000 * MS, HOUR - 1000 * MS] {

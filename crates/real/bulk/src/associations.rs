@@ -1,4 +1,4 @@
-//! Bulk transfer over associations of netrig's own SCTP, all over one UDP socket (RFC 6951).
+//! Bulk transfer over associations of netrig's own SCTP, which share one UDP socket (RFC 6951).
 
 use std::io;
 use std::net::UdpSocket;
@@ -22,32 +22,34 @@ use netrig_host::{Clock, Pacer, TcpInfo, monotonic_nanos};
 /// Port of the listening end (discard, RFC 863; IANA assigns it for SCTP too).
 const PORT: u16 = 9;
 
-/// Data queued for an association at a time, bytes.
+/// Maximum data that is queued for an association in one step, bytes.
 const BLOCK: u64 = 1 << 18;
 
-/// Buffer for a receiver's out-of-order data and a sender's unacknowledged data, bytes: ten times the bandwidth-delay product of
-/// 100 Mbit/s and 100 ms. All associations of a receiver share it, because a peer may fill it and stop.
+/// Size of the buffer for out-of-order data of a receiver and for unacknowledged data of a sender, bytes: ten times the
+/// bandwidth-delay product of 100 Mbit/s and 100 ms. All associations of a receiver share this size, because a peer may
+/// fill the buffers and then send nothing more.
 const ROOM: u32 = 12_500_000;
 
-/// Minimum buffer of one association, bytes.
+/// Minimum receive buffer of one association, bytes.
 const LEAST_ROOM: u32 = 1 << 16;
 
-/// Bytes that associations may transfer ahead of their rate, and the minimum that is queued at a time.
+/// Bytes that paced associations may transfer ahead of their rate, and the minimum that is queued in one step.
 const AHEAD: u64 = 1 << 16;
 const LEAST: u64 = 1 << 12;
 
-/// Headers, bytes (RFC 791, RFC 8200, RFC 768).
+/// Lengths of the IPv4, IPv6 and UDP headers, bytes (RFC 791, RFC 8200, RFC 768).
 const IPV4: u64 = 20;
 const IPV6: u64 = 40;
 const UDP: u64 = 8;
 
-/// Headers of a packet and of its DATA chunk, bytes (RFC 9260 sections 3.1, 3.3.1); a chunk is padded to a multiple of four.
+/// Length of the common header and the DATA chunk header, bytes (RFC 9260 sections 3.1, 3.3.1). The length of a chunk
+/// is padded to a multiple of four.
 const CHUNK: u32 = 28;
 
 /// Interval at which a paced end checks its rate.
 const LOOK: Duration = Duration::from_millis(2);
 
-/// Bytes kept of a datagram: its maximum length.
+/// Maximum number of bytes that are kept of a datagram: the longest datagram.
 const LONGEST: usize = 65_535;
 
 /// Parameters of a transfer over associations.
@@ -55,19 +57,19 @@ const LONGEST: usize = 65_535;
 pub struct AssociationOrder {
     /// Number of associations.
     pub count: u16,
-    /// Whether this end opens them.
+    /// Whether this end opens the associations.
     pub opens: bool,
     /// Direction of the data.
     pub direction: TransferDirection,
     /// Time between two readings.
     pub every: Duration,
-    /// Maximum length of an SCTP packet, the payload of a datagram, bytes.
+    /// Maximum length of an SCTP packet, which is the payload of a UDP datagram, bytes.
     pub size: u16,
-    /// Maximum rate of each association, B/s; unlimited if not given. It limits sending, and reading by all associations
-    /// together.
+    /// Maximum rate of each association, B/s; `None` if it is unlimited. The end sends at most at this rate, and all
+    /// its associations together read at most at the sum of their rates.
     pub pacing: Option<u32>,
-    /// Window that this end offers each association, bytes. If not given, an equal part of [a buffer](ROOM) that suffices for
-    /// most paths.
+    /// Receive window that this end offers to each association, bytes. With `None`, each association gets an equal part
+    /// of [a buffer](ROOM) that suffices for most paths.
     pub window: Option<u32>,
     /// Seed of verification tags, sequence numbers and cookies. It must be secret.
     pub seed: u64,
@@ -86,32 +88,34 @@ pub struct Associations {
     config: Arc<Config>,
     payload: u32,
     listener: Option<Listener>,
-    /// Indexed by the client port less [`CLIENT_PORT`].
+    /// The associations. The index is the client port minus [`CLIENT_PORT`].
     members: Vec<Option<CarriedAssociation>>,
     clock: Clock,
     pacer: Pacer,
     batch: ReceiveBatch,
     /// Bytes queued so far.
     given: u64,
-    /// Limits of reading and of queueing, if the transfer is paced.
+    /// The token buckets that limit reading and queueing, if the transfer is paced.
     buckets: Option<[Bucket; 2]>,
-    /// Packets that the send buffer had no room for.
+    /// Number of packets that were dropped because the send buffer was full.
     unsent: u64,
 }
 
 struct CarriedAssociation {
     association: Box<Association>,
-    /// Whether it waits for more data.
+    /// Whether the association can take more data.
     wants: bool,
+    /// Time with unacknowledged data.
     busy: Duration,
+    /// Time for which the peer's receive window stopped sending.
     window_limited: Duration,
-    /// When the two times above were last updated.
+    /// When `busy` and `window_limited` were last updated.
     looked: Instant,
     over: Option<CloseReason>,
 }
 
 impl Associations {
-    /// Takes a connected socket. Call it on the thread that will run the transfer.
+    /// Prepares a transfer over a connected socket. Call this function on the thread that will run the transfer.
     ///
     /// # Errors
     /// The error of the kernel.
@@ -122,7 +126,7 @@ impl Associations {
         let config = Arc::new(Config {
             encapsulation: Encapsulation::Udp,
             mtu: Size::from_bytes(ip + UDP + u64::from(order.size)),
-            // With messages of one packet, in-order data never waits for the rest of a message.
+            // If each message fits into one packet, received data never waits for the rest of its message.
             message_size: Size::from_bytes(payload.into()),
             receive_buffer: window,
             send_buffer: Size::from_bytes(ROOM.into()),
@@ -156,17 +160,18 @@ impl Associations {
         Ok(made)
     }
 
-    /// User bytes of a full packet.
+    /// User data of a full packet, bytes.
     pub const fn payload(&self) -> u32 {
         self.payload
     }
 
-    /// The window that this end offers each association, bytes.
+    /// The receive window that this end offers to each association, bytes.
     pub fn window(&self) -> u32 {
         self.order.window()
     }
 
-    /// Transfers data until `stop` is set or no association is left. Passes a reading to `each` at every interval and at the end.
+    /// Transfers data until `stop` is set or all associations have closed. Passes a reading to `each` at every interval
+    /// and at the end.
     ///
     /// # Errors
     /// The error of the kernel. A failed association is not an error.
@@ -204,7 +209,8 @@ impl Associations {
         Ok(end)
     }
 
-    /// Aborts the associations (ABORT, RFC 9260 section 9.1). Returns the number of packets that the send buffer had no room for.
+    /// Aborts the associations (ABORT, RFC 9260 section 9.1). Returns the number of packets that were dropped because
+    /// the send buffer was full.
     ///
     /// # Errors
     /// The error of the kernel.
@@ -235,7 +241,7 @@ impl Associations {
         self.transmit(place.into(), now)
     }
 
-    /// When the next timer expires or the rate is next checked.
+    /// When the next timer expires or the rate must be checked, whichever is earlier.
     fn deadline(&self, now: Instant) -> Instant {
         let members = || self.members.iter().flatten().filter(|member| member.over.is_none());
         let timers = members().filter_map(|member| member.association.poll_timeout()).min();
@@ -243,19 +249,19 @@ impl Associations {
         timers.into_iter().chain(waits).min().unwrap_or(Instant::NEVER)
     }
 
-    /// Whether more data has arrived than the rate allows.
+    /// Whether more data has arrived so far than the rate allows.
     fn is_ahead(&mut self, now: Instant) -> bool {
         let Some([read, _]) = &mut self.buckets else { return false };
         read.left(now, self.members.iter().flatten().map(|member| member.association.arrived()).sum()) < 0.0
     }
 
-    /// Bytes that may be queued now, at most a block.
+    /// Number of bytes that may be queued now, at most [`BLOCK`].
     fn block(&mut self, now: Instant) -> u64 {
         let Some([_, given]) = &mut self.buckets else { return BLOCK };
         (given.left(now, self.given).max(0.0) as u64).min(BLOCK)
     }
 
-    /// Receives the packets of one call. Returns whether more may wait.
+    /// Receives and handles one batch of packets. Returns whether more packets may wait.
     fn receive(&mut self) -> io::Result<bool> {
         let mut arrived = Vec::new();
         let wanted = |_, _| true;
@@ -365,7 +371,7 @@ impl CarriedAssociation {
         }
     }
 
-    /// Adds the time since the last update to the states of the association.
+    /// Adds the time since the last update to `busy` and `window_limited`, according to the present state.
     fn look(&mut self, now: Instant) {
         let span = now - self.looked;
         self.looked = now;
@@ -377,7 +383,7 @@ impl CarriedAssociation {
         }
     }
 
-    /// The counts, in the terms of the kernel's for TCP.
+    /// The counts of the association, in the same fields as the kernel's counts of a TCP connection.
     fn counts(&self) -> StreamCounts {
         let Counters { bytes_sent, bytes_retransmitted, .. } = self.association.counters();
         let path = self.association.path_status(PathId(0));
@@ -419,8 +425,8 @@ mod tests {
 
     type Ended = (TransferEnd, Vec<Reading>);
 
-    /// Runs both ends, each on its own thread. The near end is stopped first and the far end soon after, because the ABORT may be
-    /// lost if a socket is full.
+    /// Runs both ends, each on its own thread. The near end is stopped first. The far end is stopped soon after,
+    /// because the ABORT of the near end may be lost if a socket buffer is full.
     fn carried(near: AssociationOrder, far: AssociationOrder, lasts: StdDuration) -> [Ended; 2] {
         let [near_socket, far_socket] = socket_pair();
         let (near_stop, far_stop) = (AtomicBool::new(false), AtomicBool::new(false));
@@ -477,7 +483,7 @@ mod tests {
         let receives = AssociationOrder { window: Some(6000), ..order(false, TransferDirection::Receives) };
         let [near, far] =
             carried(order(true, TransferDirection::Sends), receives, StdDuration::from_millis(300));
-        // The ABORT ends the far end.
+        // The far end finishes because it receives the ABORT.
         assert_eq!((near.0, far.0), (TransferEnd::Stopped, TransferEnd::Gone));
         for borne in last(&near.1) {
             let info = borne.info.unwrap();
@@ -496,7 +502,7 @@ mod tests {
             let time = (last.at - first.at) as f64 * 1e-9 + 0.05;
             (came as f64, 1e6 * time + 2.0 * AHEAD as f64 + f64::from(1 << 16))
         };
-        // Either end may be paced.
+        // First the sender is paced, then the receiver.
         let [_, far] =
             carried(paced(true, TransferDirection::Sends), order(false, TransferDirection::Receives), lasts);
         let [_, slow] =

@@ -2,7 +2,7 @@
 
 use netrig_core::{Duration, Instant};
 
-/// A token bucket. Tokens accumulate at the rate, up to the depth; an idle transfer cannot catch up beyond that.
+/// A token bucket. Tokens accumulate at the rate up to the depth, which limits the burst after an idle period.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Bucket {
     /// B/s.
@@ -11,25 +11,28 @@ pub struct Bucket {
     depth: f64,
     /// Tokens at the last update, bytes; negative if the transfer exceeded the rate.
     holds: f64,
+    /// Time of the last update.
     looked: Instant,
-    /// Bytes transferred by the last update.
+    /// Total bytes transferred until the last update.
     carried: u64,
 }
 
 impl Bucket {
-    /// How long a thread that was descheduled may catch up for, at the rate.
+    /// Depth as a time at the rate, so that a thread that was descheduled for this time can catch up.
     pub const AWAY: Duration = Duration::from_millis(100);
 
-    /// Fills at `rate` bytes per second and begins with `ahead` bytes. Its depth is `ahead` and the bytes of `span`.
+    /// A bucket that fills at `rate` bytes per second and initially contains `ahead` bytes. Its depth is `ahead` plus
+    /// the bytes that arrive during `span`.
     pub fn new(now: Instant, rate: f64, ahead: u64, span: Duration) -> Self {
         let ahead = ahead as f64;
         let depth = ahead + rate * span.as_secs_f64();
         Self { rate, depth, holds: ahead, looked: now, carried: 0 }
     }
 
-    /// Bytes that may still be transferred, if `carried` bytes were transferred so far; negative if they exceed the rate.
+    /// Bytes that may still be transferred. `carried` is the total number of bytes transferred so far. The result is
+    /// negative if they exceed the rate.
     ///
-    /// Transferred bytes are subtracted before the depth limits the tokens, so rare calls lose no tokens.
+    /// Transferred bytes are subtracted before the depth limits the tokens, so no tokens are lost if calls are rare.
     pub fn left(&mut self, now: Instant, carried: u64) -> f64 {
         let came = self.rate * (now - self.looked).as_secs_f64();
         let taken = carried.saturating_sub(self.carried) as f64;

@@ -23,23 +23,23 @@ use netrig_host::{DatagramStamp, STAMP_LEN};
 use netrig_host::{RequestedGaps, SourceReport};
 use netrig_host::{SPIN, Watch};
 
-/// Receive buffer, bytes, as far as the system allows it: 100 ms at 500 Mbit/s.
+/// Requested size of the receive buffer, bytes: about 100 ms at 500 Mbit/s. The system may limit it.
 const ROOM: usize = 8 << 20;
 
 /// Interval at which a source checks its rate.
 const LOOK: Duration = Duration::from_millis(2);
 
-/// A source that is further behind its schedule skips and counts the datagrams that it missed.
+/// If a source is further behind its schedule than this, it skips and counts the overdue datagrams.
 const PATIENCE: Duration = Duration::from_millis(100);
 
-/// While datagrams arrive, the sink polls at this interval, so that not every datagram causes a wake-up.
+/// While datagrams arrive, the sink reads its socket at this interval, so that not every datagram causes a wake-up.
 const LOOK_FOR: Duration = Duration::from_micros(500);
 
 /// Minimum overhead of a message in the receive buffer, bytes (Linux: `SKB_TRUESIZE`, 576 where pointers have 64 bits).
 const OVERHEAD: u64 = 512;
 
-/// Opens a socket for datagrams to and from one address, with the kernel's time stamps, a large receive buffer and `UDP_GRO`.
-/// Given buffer sizes are exact.
+/// Opens a socket for datagrams to and from one address, with the kernel's time stamps, a large receive buffer and
+/// `UDP_GRO`. If `buffers` contains sizes, the socket has exactly these sizes.
 ///
 /// # Errors
 /// The error of the step that the kernel refused.
@@ -65,8 +65,8 @@ pub fn datagram_socket(
     Ok(socket.into())
 }
 
-/// Switches `UDP_GRO` off for a socket of [`datagram_socket`]. A sink then keeps only the beginning of each datagram, which saves
-/// memory if there are many. Call it before the first datagram arrives.
+/// Switches `UDP_GRO` off for a socket of [`datagram_socket`]. A sink then keeps only the first bytes of each datagram,
+/// which saves memory if there are many sinks. Call this function before the first datagram arrives.
 ///
 /// # Errors
 /// The error of the kernel.
@@ -74,8 +74,8 @@ pub fn disable_gro(socket: &UdpSocket) -> io::Result<()> {
     set_option_int(socket, libc::SOL_UDP, libc::UDP_GRO, 0)
 }
 
-/// Opens a socket for the first datagrams of any peer. Sockets of [`datagram_socket`] may share its address; they receive the
-/// datagrams of their peers.
+/// Opens a socket for the first datagrams of any peer. Sockets of [`datagram_socket`] may have the same local address.
+/// Each of them receives the datagrams of its peer.
 ///
 /// # Errors
 /// The error of the step that the kernel refused.
@@ -89,7 +89,7 @@ pub fn shared_datagram_socket(local: SocketAddr) -> Result<UdpSocket, SocketErro
 pub struct Throttle(AtomicU64);
 
 impl Throttle {
-    /// Starts with this payload rate; at zero the source sends nothing.
+    /// A throttle with an initial payload rate. At rate zero, the source sends nothing.
     pub const fn new(rate: Rate) -> Self {
         Self(AtomicU64::new(rate.bits_per_s()))
     }
@@ -122,7 +122,7 @@ pub enum Spacing {
 pub struct SourceOrder {
     /// Number of the flow. The receiver ignores datagrams of another flow.
     pub flow: u32,
-    /// Payload of each, bytes; at least [`STAMP_LEN`](netrig_host::STAMP_LEN).
+    /// Payload of each datagram, bytes; at least [`STAMP_LEN`](netrig_host::STAMP_LEN).
     pub size: u16,
     /// Gaps between datagrams.
     pub spacing: Spacing,
@@ -130,10 +130,10 @@ pub struct SourceOrder {
     pub every: Duration,
 }
 
-/// Counts of a source at a moment.
+/// Counts of a source at one time.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct SourceReading {
-    /// When, ns of `CLOCK_MONOTONIC`.
+    /// Time of the reading, ns of `CLOCK_MONOTONIC`.
     pub at: u64,
     /// Datagrams that the kernel accepted.
     pub datagrams: u64,
@@ -143,7 +143,7 @@ pub struct SourceReading {
     pub effort: Effort,
 }
 
-/// Sends datagrams.
+/// Sends datagrams at the rate of a [`Throttle`].
 pub struct DatagramSource<'a> {
     socket: UdpSocket,
     peer: SocketAddr,
@@ -152,14 +152,14 @@ pub struct DatagramSource<'a> {
     clock: Clock,
     outbox: Outbox,
     gaps: Option<Stream>,
-    /// The rate of the last sent datagrams.
+    /// The rate at which the most recent datagrams were scheduled.
     paced: Rate,
     skipped: u64,
     effort: Effort,
 }
 
 impl<'a> DatagramSource<'a> {
-    /// Takes a connected socket. The times in the stamps count from `clock`'s epoch.
+    /// Makes a source over a connected socket. The times in the stamps are relative to the epoch of `clock`.
     ///
     /// # Errors
     /// If the socket is not connected.
@@ -187,7 +187,7 @@ impl<'a> DatagramSource<'a> {
         Ok(Self { socket, peer, order, throttle, clock, outbox, gaps, paced, skipped: 0, effort })
     }
 
-    /// Sends datagrams with another header than netrig's own, if given.
+    /// Sends datagrams with the header `format`. With `None`, the datagrams have netrig's own header.
     pub fn with_format(self, format: Option<Arc<dyn DatagramFormat>>) -> Self {
         match format {
             Some(format) => Self { outbox: self.outbox.with_format(format), ..self },
@@ -220,14 +220,15 @@ impl<'a> DatagramSource<'a> {
             self.outbox.flush(&self.socket, &self.clock)?;
             let next = if self.throttle.rate().bits_per_s() == 0 { now + LOOK } else { due };
             let next = self.outbox.retry().map_or(next, |retry| next.max(retry));
-            // A slow source too checks its rate and `stop` at short intervals.
+            // A source with a low rate also checks its rate and `stop` at short intervals.
             pacer.rest(next.min(reading).min(now + LOOK))?;
         }
         each(&self.reading());
         Ok(self.outbox.source().report())
     }
 
-    /// The source spins for a moment before each datagram, so its load is in proportion to its rate.
+    /// Sets the scheduling priority for a rate. The source spins for a fixed time before each datagram, so its load is
+    /// proportional to its rate.
     fn take_precedence(&self, rate: Rate) {
         let per_s = rate.bits_per_s() as f64 / (8.0 * f64::from(self.order.size));
         Precedence::take(per_s * SPIN.as_secs_f64());
@@ -244,7 +245,7 @@ impl<'a> DatagramSource<'a> {
         if rate != before {
             self.take_precedence(rate);
         }
-        // A higher rate takes effect at once, not after a gap of the old rate.
+        // A higher rate takes effect immediately, not after a gap of the old rate.
         if rate > before {
             due = due.min(now + gap);
         }
@@ -252,7 +253,7 @@ impl<'a> DatagramSource<'a> {
             self.skipped += (now - due).as_nanos() / gap.as_nanos();
             due = now;
         }
-        // A datagram that is due before the call ends may leave with it.
+        // A datagram that becomes due during the system call may leave with that call.
         let until = self.outbox.grace().map_or(now, |grace| grace.max(now));
         while due <= until && self.outbox.has_room() {
             let fill = Data::Fill(self.order.size.into());
@@ -275,47 +276,48 @@ impl<'a> DatagramSource<'a> {
     }
 }
 
-/// Counts of a sink at a moment.
+/// Counts of a sink at one time.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct SinkReading {
-    /// When, ns of `CLOCK_MONOTONIC`.
+    /// Time of the reading, ns of `CLOCK_MONOTONIC`.
     pub at: u64,
-    /// Datagrams.
+    /// Counts of received datagrams.
     pub arrivals: ArrivalCounts,
     /// Payload without duplicates, bytes.
     pub bytes: u64,
-    /// Payload of all received datagrams, duplicates and foreign ones included, bytes.
+    /// Payload of all received datagrams, including duplicates and datagrams of other flows, bytes.
     pub all_bytes: u64,
     /// Smoothed change of the transit time between consecutive datagrams, s (RFC 3550 section 6.4.1).
     pub jitter: f64,
-    /// Arrival of the last datagram by the kernel's stamp, since the clock's epoch; zero before the first.
+    /// Arrival time of the last datagram by the kernel's time stamp, since the epoch of the sink's clock; zero before
+    /// the first datagram.
     pub last_arrival: Instant,
-    /// Latest sending time of a received datagram, by the sender's clock; zero before the first.
+    /// Latest send time of a received datagram, by the sender's clock; zero before the first datagram.
     pub last_sent: Instant,
     /// Losses and loss periods.
     pub losses: LossPeriods,
-    /// Datagrams that the full receive buffer dropped.
+    /// Datagrams that were dropped because the receive buffer was full.
     pub dropped: u64,
-    /// Part of `dropped` that arrived before the last accepted datagram.
+    /// The part of `dropped` that was dropped before the last received datagram.
     pub dropped_before: u64,
-    /// Transit times since the previous reading, from the sender's clock to this host's, ns. The clocks may differ, so only
-    /// differences between these values are meaningful.
+    /// Transit times since the previous reading, ns: arrival times by this host's clock minus send times by the
+    /// sender's clock. The clocks may differ, so only differences between these values are meaningful.
     pub passage: Option<RelativeDelays>,
-    /// Largest step of the wall clock, which gives the kernel's stamps; `None` without a step. Steps do not move arrivals, but
-    /// datagrams read around a step have no transit time.
+    /// Largest step of the wall clock, from which the kernel takes its time stamps; `None` if it was not stepped. A
+    /// step does not change arrival times, but datagrams that are read around a step have no transit time.
     pub clock_set: Option<Duration>,
     /// Processor time of the thread since receiving started.
     pub effort: Effort,
 }
 
 impl SinkReading {
-    /// Jitter, s. It needs at least two datagrams.
+    /// Jitter, s; `None` before the second datagram.
     pub fn known_jitter(&self) -> Option<f64> {
         (self.arrivals.received > 1).then_some(self.jitter)
     }
 }
 
-/// Transit times between two clocks with an unknown offset, ns.
+/// Statistics of transit times between two clocks with an unknown offset, ns.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct RelativeDelays {
     /// Minimum.
@@ -338,19 +340,19 @@ impl RelativeDelays {
     }
 }
 
-/// Transit times of a flow and their variation.
+/// Transit times of a flow and their variation, updated with each datagram.
 #[derive(Default)]
 struct DelayVariation {
-    /// Smoothed change, s (RFC 3550 section 6.4.1).
+    /// Interarrival jitter, s (RFC 3550 section 6.4.1).
     jitter: f64,
-    /// Transit time of the last datagram between two clocks, ns, if known.
+    /// Transit time of the last datagram, ns; `None` if it is not known.
     took: Option<i64>,
-    /// Transit times since the last reading.
+    /// Statistics of the transit times since the last reading.
     passage: Option<RelativeDelays>,
 }
 
 impl DelayVariation {
-    /// Records a datagram with its transit time between two clocks, ns, if known.
+    /// Records a datagram with its transit time, ns; `None` if the transit time is not known.
     fn passed(&mut self, took: Option<i64>) {
         let before = std::mem::replace(&mut self.took, took);
         let Some(took) = took else { return };
@@ -360,7 +362,7 @@ impl DelayVariation {
     }
 }
 
-/// Takes datagrams.
+/// Receives the datagrams of one flow and counts them.
 pub struct DatagramSink {
     socket: OwnedFd,
     flow: u32,
@@ -375,20 +377,20 @@ pub struct DatagramSink {
     way: DelayVariation,
     last_arrival: Instant,
     last_sent: Instant,
-    /// Drops of the socket before the last received datagram.
+    /// Number of datagrams that the socket dropped before the last received datagram.
     dropped_before: u32,
     effort: Effort,
 }
 
 impl DatagramSink {
-    /// Takes a socket of [`datagram_socket`] that serves one flow. All drops since the socket was opened count for the flow, also
-    /// those before the first read.
+    /// Makes a sink over a socket of [`datagram_socket`] that serves one flow. All drops since the socket was opened
+    /// count as drops of the flow, including those before the first read.
     ///
     /// # Errors
     /// The error of the kernel.
     pub fn new(socket: UdpSocket, clock: Clock, flow: u32, every: Duration) -> io::Result<Self> {
         socket.set_nonblocking(true)?;
-        // Coalesced datagrams are read whole, to find the beginning of each.
+        // Coalesced datagrams are read completely, to find the first bytes of each.
         let come_together = option_int(&socket, libc::SOL_UDP, libc::UDP_GRO)? != 0;
         Ok(Self {
             dropped_before: 0,
@@ -409,7 +411,7 @@ impl DatagramSink {
         })
     }
 
-    /// Receives datagrams with another header than netrig's own, if given.
+    /// Receives datagrams with the header `format`. With `None`, the datagrams have netrig's own header.
     pub fn with_format(self, format: Option<Arc<dyn DatagramFormat>>) -> Self {
         Self { format, ..self }
     }
@@ -442,13 +444,14 @@ impl DatagramSink {
         Ok(())
     }
 
-    /// Reads the rest of the receive buffer and returns the final counts. `sent` is the number of sent datagrams, if known; all
-    /// that have not arrived are lost.
+    /// Reads the rest of the receive buffer and returns the final counts. `sent` is the number of sent datagrams, if
+    /// known. Datagrams that have not arrived count as lost.
     ///
     /// # Errors
     /// The error of the kernel.
     pub fn finish(&mut self, sent: Option<u64>) -> io::Result<SinkReading> {
-        // A flooded socket never becomes empty. The bytes that it held are at most its buffer size and one last message.
+        // A flooded socket never becomes empty, so reading stops after as many bytes as the socket can have held: its
+        // buffer size and one last message.
         let room = (sockopt::socket_recv_buffer_size(&self.socket)? + LONGEST_DATAGRAM) as u64;
         let (before, mut messages) = (self.all_bytes, 0);
         while self.all_bytes - before + messages * OVERHEAD <= room {
@@ -538,8 +541,8 @@ mod tests {
         SourceOrder { flow: 7, size: 200, spacing, every: EVERY }
     }
 
-    /// Sends and receives for `lasts`, at a rate that `steer` may change. Returns the report, the source's readings and the
-    /// sink's final reading.
+    /// Sends and receives for the time `lasts`, at a rate that `steer` may change. Returns the report, the source's
+    /// readings and the sink's final reading.
     fn carried(
         lasts: StdDuration,
         spacing: Spacing,
@@ -581,7 +584,7 @@ mod tests {
             assert!(all > 0 && report.sent == all, "{report:?}");
             assert_eq!(taken.arrivals.received + taken.losses.lost, all, "{taken:?}");
             assert_eq!(taken.bytes, 200 * taken.arrivals.received);
-            // Both ends use one clock, so no transit time is negative.
+            // Both ends use the same clock, so no transit time is negative.
             assert!(taken.passage.is_none_or(|passage| passage.least > 0), "{taken:?}");
         }
     }
@@ -598,7 +601,7 @@ mod tests {
         assert!(taken.arrivals.received > 0);
     }
 
-    /// If the receiving thread starts late, the full buffer drops datagrams, which are not losses of the path.
+    /// If the receiving thread starts late, the full receive buffer drops datagrams. They are not losses of the path.
     #[test]
     fn what_had_no_room_before_somebody_reads_was_dropped_here() {
         let [near, far] = socket_pair();
@@ -624,7 +627,7 @@ mod tests {
         assert_eq!(sink.finish(None).unwrap().arrivals, ArrivalCounts::default());
     }
 
-    /// Datagrams in the buffer at the end are counted, and a flood does not delay the end.
+    /// At the end, the datagrams in the receive buffer are counted. A flood of other datagrams does not delay the end.
     #[test]
     fn who_floods_it_does_not_hold_its_end_up() {
         const LAY: u64 = 100;
@@ -649,8 +652,8 @@ mod tests {
         });
     }
 
-    /// The wall clock, which gives the kernel's stamps, was stepped by an hour after the sink started, and again between two
-    /// reads.
+    /// The kernel takes its time stamps from the wall clock. The wall clock is stepped by one hour after the sink
+    /// started, and stepped back between two reads.
     #[test]
     fn who_sets_the_wall_clock_moves_no_arrival() {
         const HOUR: u64 = 3_600_000_000_000;
@@ -669,7 +672,7 @@ mod tests {
             sink.batch.arrivals = before_it_was_set(ahead);
             let sent = send(2 * round as u64);
             let taken = sink.finish(None).unwrap();
-            // The arrival is known, the transit time is not.
+            // The arrival time is known, but the transit time is not.
             assert!(taken.last_arrival <= clock.now() && taken.last_arrival + EVERY > sent, "{taken:?}");
             assert_eq!((taken.passage, taken.jitter), (None, 0.0));
             let set = taken.clock_set.unwrap().as_nanos();

@@ -1,4 +1,4 @@
-//! Processor time that a transfer takes of its thread.
+//! Processor time of the thread that carries a transfer.
 
 use std::time::Duration as StdDuration;
 
@@ -9,10 +9,10 @@ use rustix::time::{ClockId, clock_gettime};
 /// How long a thread ran, and how long it was runnable without a processor.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Effort {
-    /// Time on a processor, the kernel's work for the thread included.
+    /// Time on a processor, including the kernel's work for the thread.
     pub ran: Duration,
-    /// Time runnable without a processor (`run_delay`, Documentation/scheduler/sched-stats); zero if the kernel does not report
-    /// it.
+    /// Time for which the thread was runnable without a processor (`run_delay`, Documentation/scheduler/sched-stats);
+    /// zero if the kernel does not report it.
     pub waited: Duration,
 }
 

@@ -10,11 +10,11 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct HostCounters {
     processors: Vec<Ticks>,
-    /// By the kernel's name, with the name of the table before it.
+    /// Counters by table and name in the kernel, such as `Udp.RcvbufErrors`.
     counts: BTreeMap<&'static str, u64>,
 }
 
-/// Time of one processor by use, ticks (proc(5)).
+/// How one processor spent its time, ticks (proc(5)).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Ticks {
     busy: u64,
@@ -73,7 +73,7 @@ impl HostCounters {
         Self { processors: processors(&proc::text("/proc/stat")), counts }
     }
 
-    /// The changes from `earlier` to this reading.
+    /// The changes of the counters from `earlier` to this reading.
     pub fn since(&self, earlier: &Self) -> HostReport {
         let pairs = self.processors.iter().zip(&earlier.processors);
         let losses = LOSSES.into_iter().chain(SOFTNET).filter_map(|name| {
@@ -101,7 +101,7 @@ impl Ticks {
     }
 }
 
-/// The single processors in `/proc/stat`.
+/// Parses the lines of the single processors in `/proc/stat`.
 fn processors(stat: &str) -> Vec<Ticks> {
     let single = |(processor, ticks): (Option<u32>, [u64; 8])| {
         let [user, nice, system, idle, waiting, irq, softirq, steal] = processor.map(|_| ticks)?;
@@ -111,7 +111,7 @@ fn processors(stat: &str) -> Vec<Ticks> {
     proc::processor_ticks(stat).filter_map(single).collect()
 }
 
-/// The counters of [`LOSSES`] in `/proc/net/snmp`, `/proc/net/netstat` and `/proc/net/snmp6`.
+/// The counters of [`LOSSES`] from the texts of `/proc/net/snmp`, `/proc/net/netstat` and `/proc/net/snmp6`.
 fn counts([v4, more, v6]: [String; 3]) -> BTreeMap<&'static str, u64> {
     let count = |name: &'static str| {
         let (table, column) = name.split_once('.')?;
@@ -121,12 +121,13 @@ fn counts([v4, more, v6]: [String; 3]) -> BTreeMap<&'static str, u64> {
     LOSSES.into_iter().filter_map(count).collect()
 }
 
-/// Counters of the processors' receive queues: dropped packets, and turns that ended with work left
-/// (`net.core.netdev_max_backlog`, `net.core.netdev_budget`).
+/// Counters of the processors' receive queues: packets dropped because the queue was full
+/// (`net.core.netdev_max_backlog`), and polling turns that ended with packets left (`net.core.netdev_budget`).
 const SOFTNET: [&str; 2] = ["softnet.dropped", "softnet.time_squeeze"];
 
-/// Parses `/proc/net/softnet_stat`, a line of hexadecimal numbers for each processor. The second number counts drops, the third
-/// turns that were cut short (`softnet_seq_show` in Linux's net/core/net-procfs.c).
+/// Parses `/proc/net/softnet_stat`, which has a line of hexadecimal numbers for each processor. The second number
+/// counts drops, the third number counts polling turns that were cut short (`softnet_seq_show` in Linux's
+/// net/core/net-procfs.c).
 fn softnet(text: &str) -> BTreeMap<&'static str, u64> {
     let column = |at: usize| -> Option<u64> {
         let numbers = text.lines().filter_map(|line| line.split_whitespace().nth(at));
@@ -183,7 +184,7 @@ mod tests {
         let receiver = UdpSocket::bind("127.0.0.1:0").unwrap();
         let sender = UdpSocket::bind("127.0.0.1:0").unwrap();
         let before = HostCounters::read();
-        // More than any default buffer holds, and the socket is not read.
+        // The socket is not read, and the datagrams exceed any default buffer size.
         for _ in 0..1000 {
             sender.send_to(&[0; 60_000], receiver.local_addr().unwrap()).unwrap();
         }

@@ -1,12 +1,12 @@
 //! Bulk transfer over open sockets: the sending and receiving ends of a throughput test.
 //!
-//! The caller opens the connections, by its own protocol. The data is zeros, and the receiver discards it. At a given interval a
-//! [`Reading`] holds the bytes transferred and the kernel's state of each connection.
+//! The caller opens the connections with its own protocol. The data consists of zeros, and the receiver discards it. At
+//! a given interval, a [`Reading`] reports the bytes transferred and the kernel's state of each connection.
 //!
 //! The caller decides how long the transfer lasts and interprets the readings.
 //!
-//! Start from [`RunningTransfer`]. Each of its parts has a thread that drives [`Streams`], [`Associations`], a [`DatagramSource`] or a
-//! [`DatagramSink`].
+//! Start from [`RunningTransfer`]. Each of its parts has a thread that runs [`Streams`], [`Associations`], a
+//! [`DatagramSource`] or a [`DatagramSink`].
 #![deny(unsafe_code)]
 #![allow(
     clippy::disallowed_types,

@@ -1,19 +1,19 @@
-//! Signs that an end limited a transfer, or that the path queued its packets.
+//! Decides whether an end limited a transfer, and whether the path queued packets.
 
 use crate::EndReport;
 
-/// A thread that runs or waits for a processor for this share of the time is saturated.
+/// A thread that runs or waits for a processor for more than this share of the time is saturated.
 const BUSY: f64 = 0.85;
 
 impl EndReport {
-    /// Shares of the time in which the threads of this end ran and waited for a processor, 0 to 1.
+    /// Shares of time (0 to 1) for which the threads of this end ran, and for which they waited for a processor.
     pub fn thread_shares(&self) -> [f64; 2] {
-        // A thread runs slightly longer than its phase.
+        // A thread may run slightly longer than its measured lifetime.
         let share = |nanos: u64| (nanos as f64 / self.threads_ns.max(1) as f64).min(1.0);
         [share(self.ran_ns), share(self.waited_ns)]
     }
 
-    /// Whether the threads that carried data ran, or waited for a processor, nearly all the time.
+    /// Whether the threads that carried data ran or waited for a processor nearly all the time.
     pub fn is_starved(&self) -> bool {
         self.thread_shares().iter().sum::<f64>() > BUSY
     }
@@ -34,34 +34,35 @@ impl PathDelays {
         Some(Self { loaded_s: loaded_s?, idle_s: idle_s? })
     }
 
-    /// Delay above that of the idle path, s.
+    /// Difference between the delay under load and the delay of the idle path, s.
     pub fn added_s(self) -> f64 {
         (self.loaded_s - self.idle_s).max(0.0)
     }
 }
 
-/// How strong a sign must be.
+/// Thresholds above which a measured value counts as a limit.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct LimitThresholds {
-    /// Share of the time above which a window or a buffer that limited the sender was the limit.
+    /// A window or a buffer was the limit if it stopped the sender for more than this share of the time.
     held_back: f64,
-    /// Delay above that of the idle path from which packets were queued, s.
+    /// Packets were queued if the delay exceeds the delay of the idle path by more than this, s.
     pub queued_s: f64,
-    /// The same as a share of the delay of the idle path.
+    /// Packets were queued if the delay exceeds the delay of the idle path by more than this share of the idle delay.
     queued: f64,
-    /// Whether the delay must exceed the sum of both, and not only each of them.
+    /// Whether the increase of the delay must exceed the sum of both thresholds. If not, it must exceed the larger one.
     is_sum: bool,
 }
 
 impl LimitThresholds {
-    /// For a limit that is named as the result of a measurement.
+    /// Thresholds for a limit that is reported as the result of a measurement.
     pub const CONCLUSIVE: Self = Self { held_back: 0.3, queued_s: 1e-3, queued: 0.1, is_sum: false };
 
-    /// For any limit that may have affected a measurement of the path, which is then invalid. While a queue of the path is full, the
-    /// buffers of the ends are full too. So a queue must be beyond doubt: longer than what a busy host adds.
+    /// Thresholds for a limit that may have affected a measurement of the path, which makes the measurement invalid.
+    /// While a queue of the path is full, buffers of the ends are full too. The queueing delay must therefore clearly
+    /// exceed the delay that a busy host adds.
     pub const POSSIBLE: Self = Self { held_back: 0.1, queued_s: 1e-3, queued: 0.25, is_sum: true };
 
-    /// Whether a window or a buffer that limited the sender for this share of the time was the limit.
+    /// Whether a window or a buffer was the limit if it stopped the sender for this share of the time.
     pub fn is_held_back(self, share: f64) -> bool {
         share > self.held_back
     }

@@ -4,8 +4,8 @@ use netrig_core::counts;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// A number is lost if it has not arrived when a number this much higher arrives. Twice the reordering of a path of 10 Gbit/s and
-/// 1 ms. A power of two.
+/// A sequence number counts as lost if it has not arrived before a number that is higher by this value. The value is
+/// twice the reordering of a path of 10 Gbit/s and 1 ms. It must be a power of two.
 const WINDOW: u64 = 1 << 14;
 
 counts! {
@@ -24,15 +24,16 @@ counts! {
     }
 }
 
-/// Maximum distance from the previous loss of a noticeable loss (RFC 3357 section 5.1: delta), packets.
+/// A loss is noticeable if its distance from the previous loss is at most this many packets (RFC 3357 section 5.1:
+/// delta).
 pub const NOTICEABLE: u64 = 99;
 
-/// Separates losses from late arrivals, in bounded memory.
+/// Distinguishes losses from late arrivals, in bounded memory.
 #[derive(Clone, Debug)]
 pub(super) struct LossLog {
-    /// A ring of bits: whether each number from `decided` on has arrived.
+    /// Ring buffer with one bit for each number from `decided` on: whether the number has arrived.
     came: Vec<u64>,
-    /// All lower numbers are known to be received or lost.
+    /// All numbers below this one are decided: they count as received or as lost.
     decided: u64,
     /// One more than the highest number that arrived.
     next: u64,
@@ -55,7 +56,7 @@ impl Default for LossLog {
 }
 
 impl LossLog {
-    /// Records an arrival.
+    /// Records the arrival of a number.
     pub fn came(&mut self, number: u64) {
         if number < self.decided {
             return;
@@ -68,7 +69,7 @@ impl LossLog {
         self.came[word] |= bit;
     }
 
-    /// The counts so far, without undecided numbers.
+    /// The counts so far. Numbers that may still arrive are not included.
     pub fn counts(&self) -> LossPeriods {
         self.counts
     }
@@ -80,7 +81,7 @@ impl LossLog {
     }
 
     fn decide_until(&mut self, until: u64) {
-        // No number beyond the ring has arrived.
+        // No number beyond the ring buffer has arrived.
         let held = until.min(self.decided + WINDOW);
         while self.decided < held {
             let (word, bit) = place(self.decided);
@@ -128,8 +129,8 @@ mod tests {
         log.finish(sent)
     }
 
-    /// RFC 3357 section 6: of 1 to 9, those with the numbers 5, 6 and 9 … here counted from 0: two periods, and the last one a
-    /// single loss.
+    /// The example of RFC 3357 section 6 with numbers from 0: the losses 5 and 6 are one period, the loss 9 is another
+    /// period.
     #[test]
     fn neighbours_are_one_period() {
         let counts = of([0, 1, 2, 3, 4, 7, 8], Some(10));
@@ -141,7 +142,7 @@ mod tests {
         assert_eq!(of([0, 3, 1, 2, 4], None), LossPeriods::default());
         let far = of([0, 2 * WINDOW], None);
         assert_eq!((far.lost, far.periods, far.longest), (2 * WINDOW - 1, 1, 2 * WINDOW - 1));
-        // Later than the window: it counts as lost.
+        // The number 1 arrives after the window, so it counts as lost.
         assert_eq!(of([0, 2 + WINDOW, 1], None).lost, WINDOW + 1);
     }
 
@@ -153,7 +154,7 @@ mod tests {
     }
 
     proptest! {
-        /// Compared with counts that keep the whole sequence in memory.
+        /// Compares the counts with counts that are computed from the whole sequence in memory.
         #[test]
         fn counts_are_those_of_the_whole_sequence(
             lost in proptest::collection::btree_set(0..3000_u64, 0..200),

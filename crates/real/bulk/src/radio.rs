@@ -38,7 +38,7 @@ pub struct RadioReport {
 }
 
 impl Radio {
-    /// The wireless interface of the route to `peer`; `None` if the route has another interface.
+    /// The wireless interface of the route to `peer`; `None` if the interface of the route is not wireless.
     pub fn towards(peer: IpAddr) -> Option<Self> {
         let interface = Links::open().ok()?.towards(peer).ok()?;
         let mut radios = Radios::open().ok()?;

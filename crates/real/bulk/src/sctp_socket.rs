@@ -15,16 +15,17 @@ use rustix::net::{SendFlags, SocketType, ipproto};
 use netrig_host::socket::{SocketBuilder, SocketError, TimestampMode, is_loss, refused};
 use netrig_host::sys::{MESSAGES, ReceiveBatch};
 
-/// Receive buffer for the time when the thread is descheduled, bytes, the kernel's overhead included.
+/// Size of the receive buffer, bytes, including the kernel's overhead. The buffer holds packets that arrive while the
+/// thread is descheduled.
 const ROOM: usize = 8 << 20;
 
 /// Length of the two ports, bytes.
 const PORTS: usize = 4;
 
-/// Sends and receives the packets between two addresses. The kernel writes the IP header and the UDP header.
+/// Sends and receives the SCTP packets between two addresses. The kernel writes the IP header and the UDP header.
 ///
-/// A raw socket receives all packets of its protocol, as other raw sockets do. While it is open, the kernel does not answer with
-/// ICMP protocol unreachable.
+/// A raw socket gets a copy of every SCTP packet between its addresses, even if other raw sockets are open. While it is
+/// open, the kernel does not answer SCTP packets with ICMP "protocol unreachable".
 pub struct PathSocket {
     socket: OwnedFd,
     addresses: PathAddresses,
@@ -45,14 +46,15 @@ pub struct ReceivedPacket {
 pub enum PacketOutcome {
     /// The kernel accepted the packet.
     Given,
-    /// The packet is lost as on a link: no route, an interface that is down, or a packet longer than the MTU.
+    /// The packet was not sent, and counts as lost on the path: there is no route, the interface is down, or the packet
+    /// is longer than the MTU.
     Lost,
     /// The send buffer was full.
     NoRoom,
 }
 
 impl PathSocket {
-    /// Opens a socket that is bound to one address and connected to the other.
+    /// Opens a socket that is bound to the local address and connected to the remote address.
     pub fn open(addresses: PathAddresses, config: &sctp::Config, dscp: u8) -> Result<Self, SocketError> {
         let encapsulation = config.encapsulation;
         let (kind, protocol, port) = match encapsulation {
@@ -78,7 +80,7 @@ impl PathSocket {
         Ok(Self { socket, addresses, encapsulation, checksum: config.checksum })
     }
 
-    /// Uses a connected UDP socket, with any ports.
+    /// Uses a connected UDP socket, which may have any ports.
     pub fn over(socket: UdpSocket, config: &sctp::Config) -> io::Result<Self> {
         let addresses = PathAddresses { local: socket.local_addr()?.ip(), remote: socket.peer_addr()?.ip() };
         let (level, name, probe) = if addresses.local.is_ipv4() {
@@ -116,8 +118,8 @@ impl PathSocket {
         }
     }
 
-    /// Receives at most one batch and passes each complete packet whose ports (source, destination) are `wanted` to `each`.
-    /// Returns whether more packets may wait.
+    /// Receives at most one batch. Passes each complete packet to `each` if `wanted` returns true for its source port
+    /// and destination port. Returns whether more packets may wait.
     pub fn receive(
         &self,
         batch: &mut ReceiveBatch,
@@ -140,7 +142,8 @@ impl PathSocket {
         Ok(count == MESSAGES)
     }
 
-    /// The packet of a datagram of `len` bytes with the kept bytes `head`, if it is complete and its ports are wanted.
+    /// The SCTP packet in a datagram of `len` bytes. `head` contains the part of the datagram that fitted into the
+    /// buffer. `None` if the packet is incomplete or its ports are not wanted.
     fn packet(&self, head: &[u8], len: usize, wanted: &impl Fn(u16, u16) -> bool) -> Option<Packet> {
         let bytes = self.body(head, len)?;
         let [a, b, c, d] = bytes.first_chunk::<PORTS>()?;
@@ -153,7 +156,7 @@ impl PathSocket {
         Some(Packet { header, payload: Payload::Sctp(Box::new(with_fill(packet))) })
     }
 
-    /// The SCTP packet in received bytes: a raw IPv4 socket puts the IP header before it (raw(7)).
+    /// The SCTP packet in the received bytes, without the IP header that a raw IPv4 socket includes (raw(7)).
     fn body<'a>(&self, head: &'a [u8], len: usize) -> Option<&'a [u8]> {
         if len > head.len() {
             return None;
@@ -163,7 +166,7 @@ impl PathSocket {
         head.get(skipped..)
     }
 
-    /// The network header of a packet of `len` bytes.
+    /// The network header of a received SCTP packet of `len` bytes.
     fn header(&self, packet: &sctp::Packet, len: usize) -> Header {
         let PathAddresses { local: dst, remote: src } = self.addresses;
         let (protocol, src_port, dst_port) = match self.encapsulation {
@@ -177,7 +180,7 @@ impl PathSocket {
     }
 }
 
-/// Replaces zeros by fill, which takes no memory.
+/// Replaces user data that consists of zeros by [`Data::Fill`], which takes no memory.
 fn with_fill(mut packet: sctp::Packet) -> sctp::Packet {
     for chunk in &mut packet.chunks {
         if let Chunk::Data(piece) = chunk

@@ -1,4 +1,4 @@
-//! A datagram socket with arrival times.
+//! A datagram socket that reports the arrival time of each datagram.
 
 use std::io;
 use std::net::UdpSocket;
@@ -13,17 +13,17 @@ use super::arrival_clock::StampedBatch;
 use netrig_host::realtime_nanos;
 use netrig_host::socket::is_loss;
 
-/// Bytes kept of each datagram.
+/// Maximum number of bytes that are kept of each datagram.
 const KEPT: usize = 2048;
 
 /// A received datagram.
 #[derive(Clone, Copy, Debug)]
 pub struct StampedDatagram<'a> {
-    /// The first bytes, at most 2048.
+    /// The first bytes of the datagram, at most 2048.
     pub bytes: &'a [u8],
-    /// Arrival time, ns of `CLOCK_MONOTONIC`: the kernel's stamp, or the time of reading without a stamp.
+    /// Arrival time, ns of `CLOCK_MONOTONIC`: the kernel's time stamp or, if there is none, the time of the read.
     pub at: u64,
-    /// The same moment, ns since 1970.
+    /// The same time as wall-clock time, ns since 1970.
     pub since_1970: u64,
 }
 
@@ -55,7 +55,7 @@ impl StampedSocket {
         }
     }
 
-    /// Waits for datagrams, at most `within`, and passes those that have arrived to `each`.
+    /// Waits at most `within` for datagrams and passes the datagrams that have arrived to `each`.
     ///
     /// # Errors
     /// The error of the kernel.
@@ -97,7 +97,7 @@ mod tests {
             .receive(Duration::from_secs(10), |stamped| got.push((stamped.bytes.to_vec(), stamped.at)))
             .unwrap();
         let [(bytes, at)] = &got[..] else { panic!("{got:?}") };
-        // The wall clock's offset is known to some microseconds.
+        // The offset between wall clock and monotonic clock is known with an error of a few microseconds.
         assert!(bytes == b"hello" && *at + 1_000_000 > before && *at < monotonic_nanos() + 1_000_000);
     }
 }

@@ -19,32 +19,33 @@ use netrig_host::Watch;
 use netrig_host::socket::has_hole;
 use netrig_host::{Clock, Pacer, TcpInfo, monotonic_nanos};
 
-/// Data queued for a connection at a time, bytes, and the least of a budget that nears its end.
+/// Maximum data that is queued for a connection in one step, bytes, and the minimum when a [`ByteBudget`] is nearly
+/// spent.
 const BLOCK: u64 = 1 << 20;
 const LEAST_BLOCK: u64 = 1 << 16;
 
-/// Bytes read at a time.
+/// Maximum number of bytes per read.
 const READ: usize = 1 << 18;
 
-/// Limit of a paced connection's unsent data in the kernel (`TCP_NOTSENT_LOWAT`): a time at its rate, and at least these bytes.
-/// So the bytes given to the kernel are nearly the bytes sent.
+/// Limit of a paced connection's unsent data in the kernel (`TCP_NOTSENT_LOWAT`), as a time at its rate, and its
+/// minimum in bytes. The limit keeps the number of bytes passed to the kernel close to the number of bytes sent.
 const UNSENT: Duration = Duration::from_millis(50);
 const LEAST_UNSENT: i32 = 16 << 10;
 
-/// Bytes that connections may read ahead of their rate.
+/// Bytes that paced connections may read ahead of their rate.
 const READ_AHEAD: u64 = BLOCK;
 
 /// Interval at which a paced reader checks whether it may read.
 const LOOK: Duration = Duration::from_millis(2);
 
-/// Longest wait before a request to stop is noticed.
+/// Longest time until a request to stop is noticed.
 const LONGEST_LOOK: Duration = Duration::from_millis(20);
 
-/// Connects a non-blocking socket within `patience`. The connection stays non-blocking.
+/// Connects a non-blocking socket and waits at most `patience` for the connection. The connection stays non-blocking.
 ///
 /// # Errors
-/// The error of the kernel or the peer; [`io::ErrorKind::TimedOut`] without an answer; [`io::ErrorKind::Interrupted`] if `cancel` was
-/// set.
+/// The error of the kernel or the peer; [`io::ErrorKind::TimedOut`] if the peer does not answer in time;
+/// [`io::ErrorKind::Interrupted`] if `cancel` was set.
 pub fn connect(
     socket: OwnedFd,
     to: SocketAddr,
@@ -74,17 +75,19 @@ pub fn connect(
     Ok(TcpStream::from(socket))
 }
 
-/// Bytes that connections send together, also those of several threads: a faster connection sends a larger part.
+/// A number of bytes that several connections send together. The connections may belong to several threads. A faster
+/// connection sends a larger part.
 #[derive(Clone, Debug)]
 pub struct ByteBudget(Arc<AtomicU64>);
 
 impl ByteBudget {
-    /// A budget of so many bytes.
+    /// A budget of `bytes` bytes.
     pub fn new(bytes: u64) -> Self {
         Self(Arc::new(AtomicU64::new(bytes)))
     }
 
-    /// Takes a block. Blocks become shorter towards the end, so that the connections end at about the same time.
+    /// Takes a block from the budget and returns its size. The last blocks are shorter, so that the connections finish
+    /// at about the same time.
     fn take(&self) -> u64 {
         let block = |left: u64| (left / 16).clamp(LEAST_BLOCK, BLOCK).min(left);
         let taken =
@@ -121,37 +124,41 @@ pub struct StreamOrder {
     pub direction: TransferDirection,
     /// Time between two readings.
     pub every: Duration,
-    /// Bytes that are sent. Unlimited if not given.
+    /// Number of bytes to send; `None` if unlimited.
     pub bytes: Option<ByteBudget>,
-    /// Maximum rate of each connection, B/s; unlimited if not given. The kernel paces sent data (`SO_MAX_PACING_RATE`). Received
-    /// data is read at the rate of all connections together, so that their windows close.
+    /// Maximum rate of each connection, B/s; `None` if unlimited. The kernel paces sent data (`SO_MAX_PACING_RATE`).
+    /// Received data is read at the sum of the rates of all connections, so that flow control slows the senders down.
     pub pacing: Option<u32>,
-    /// Maximum window that this end offers, bytes, enforced while data arrives. The kernel's choice if not given.
+    /// Maximum receive window that this end offers, bytes, enforced while data arrives. With `None`, the kernel chooses
+    /// the window.
     pub window: Option<u32>,
 }
 
-/// Counts of one connection or association at a moment.
+/// Counts of one connection or association at one time.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct StreamCounts {
-    /// Bytes that the kernel accepted from this end; some may still be unsent. Those of an association were sent.
+    /// For a connection, bytes that the kernel accepted from this end; some may still be unsent. For an association,
+    /// bytes that were sent.
     pub sent: u64,
-    /// Bytes that this end read from the kernel; those of an association in any order, without duplicates.
+    /// For a connection, bytes that this end read from the kernel. For an association, bytes that arrived in any order,
+    /// without duplicates.
     pub received: u64,
     /// Bytes that the peer acknowledged since the transfer started; `None` for an association.
     pub acknowledged: Option<u64>,
-    /// The kernel's state of the connection, or netrig's own of an association; the last known one after its end.
+    /// The kernel's state of the connection, or netrig's own state of the association. After the end of the connection,
+    /// the last known state.
     pub info: Option<TcpInfo>,
-    /// Whether segments have arrived that cannot be read because an earlier one is missing. After the connection ended, the value
-    /// of the last reading.
+    /// Whether segments have arrived that cannot be read because an earlier segment is missing. After the end of the
+    /// connection, the value of the last reading.
     pub has_hole: bool,
 }
 
-/// Counts of all connections at a moment.
+/// Counts of all connections at one time.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Reading {
-    /// When, ns of `CLOCK_MONOTONIC`.
+    /// Time of the reading, ns of `CLOCK_MONOTONIC`.
     pub at: u64,
-    /// Each connection or association, in the caller's order.
+    /// Counts of each connection or association, in the caller's order.
     pub connections: Vec<StreamCounts>,
     /// Processor time of the thread since its start.
     pub effort: Effort,
@@ -172,7 +179,7 @@ pub enum TransferEnd {
     Stopped,
     /// The kernel accepted all bytes of the order.
     Sent,
-    /// No connection is left: the peer closed them, or they failed.
+    /// All connections have ended: the peer closed them, or they failed.
     Gone,
 }
 
@@ -192,7 +199,7 @@ struct CarriedStream {
     conn: TcpConnection,
     sent: u64,
     received: u64,
-    /// Bytes that were acknowledged before the transfer: the SYN and earlier data.
+    /// Value of the kernel's counter of acknowledged bytes before the transfer: the SYN and earlier data.
     before: u64,
     info: Option<TcpInfo>,
     has_hole: bool,
@@ -205,7 +212,7 @@ impl CarriedStream {
     }
 }
 
-/// The peer of a connection; the unspecified address if the connection has failed.
+/// The address of the peer of a connection; the unspecified address if the connection has failed.
 fn peer_of(socket: &TcpStream) -> io::Result<SocketAddr> {
     match socket.peer_addr() {
         Err(error) if error.kind() == io::ErrorKind::NotConnected => {
@@ -216,10 +223,10 @@ fn peer_of(socket: &TcpStream) -> io::Result<SocketAddr> {
 }
 
 impl Streams {
-    /// Takes open connections. Call it on the thread that will run the transfer.
+    /// Prepares a transfer over open connections. Call this function on the thread that will run the transfer.
     ///
     /// # Errors
-    /// What the kernel answers; a connection that has broken meanwhile is no error.
+    /// The error of the kernel. A connection that has failed in the meantime is not an error.
     pub fn new(sockets: Vec<TcpStream>, order: StreamOrder) -> io::Result<Self> {
         let clock = Clock::starting_in(Duration::ZERO);
         let pacer = Pacer::new(clock, Duration::ZERO)?;
@@ -242,15 +249,15 @@ impl Streams {
         Ok(Self { order, until_closed: false, members, clock, pacer, turns })
     }
 
-    /// Goes on after all bytes of the order are sent: closes each connection, and waits until the peer has received everything and
-    /// closes it, too.
+    /// Makes [`Streams::carry`] continue after all bytes of the order are sent: it closes each connection and waits
+    /// until the peer has received everything and closes the connection too.
     #[must_use]
     pub fn until_closed(self) -> Self {
         Self { until_closed: true, ..self }
     }
 
-    /// Transfers data until `stop` is set, all bytes are sent or no connection is left. Passes a reading to `each` at every
-    /// interval and at the end.
+    /// Transfers data until `stop` is set, all bytes are sent or all connections have ended. Passes a reading to `each`
+    /// at every interval and at the end.
     ///
     /// # Errors
     /// The error of the kernel. A failed connection is not an error.
@@ -270,7 +277,7 @@ impl Streams {
             let now = self.clock.now();
             if now >= next {
                 each(&self.reading());
-                // A descheduled thread gives one reading for all that it missed.
+                // If the thread was descheduled for several intervals, it gives only one reading for them.
                 next = (next + self.order.every).max(now);
             }
             if bucket.as_mut().is_some_and(|bucket| bucket.left(now, self.received()) < 0.0) {
@@ -292,7 +299,7 @@ impl Streams {
         Ok(end)
     }
 
-    /// Why each connection ended, in the caller's order; `None` for an open one.
+    /// Why each connection ended, in the caller's order; `None` for an open connection.
     pub fn over(&self) -> impl Iterator<Item = Option<CloseReason>> {
         self.members.iter().map(|member| member.over)
     }
@@ -305,7 +312,8 @@ impl Streams {
         }
     }
 
-    /// The send and receive buffers of a connection, bytes as the kernel counts them, and its congestion control.
+    /// The sizes of the send and receive buffers of the first connection, bytes including the kernel's overhead, and
+    /// the name of its congestion control.
     pub(super) fn settings(&self) -> (Option<[u64; 2]>, Option<String>) {
         let Some(socket) = self.members.first().map(|member| member.conn.fd()) else { return (None, None) };
         let congestion = sockopt::tcp_congestion(socket).ok();
@@ -358,7 +366,7 @@ impl Streams {
                     goes_on = true;
                 }
                 ConnectionEvent::Received { data, .. } => member.received += data.size(),
-                // A receiver has all data when the peer finishes.
+                // When the peer finishes, the receiver has read all data.
                 ConnectionEvent::PeerFinished if self.order.direction == TransferDirection::Receives => {
                     member.over = Some(CloseReason::Finished);
                 }
@@ -398,13 +406,14 @@ impl Streams {
     }
 }
 
-/// The send and receive buffers of a socket, bytes as the kernel counts them.
+/// The sizes of the send and receive buffers of a socket, bytes including the kernel's overhead.
 pub(super) fn buffers(socket: impl AsFd) -> Option<[u64; 2]> {
     let send = sockopt::socket_send_buffer_size(&socket).ok()?;
     Some([send as u64, sockopt::socket_recv_buffer_size(&socket).ok()? as u64])
 }
 
-/// Converts a rate to [`StreamOrder::pacing`], B/s: at least 1, and at most what fits in the kernel's 32 bits.
+/// Converts a rate to [`StreamOrder::pacing`], B/s: at least 1, and at most the largest value of 32 bits, the kernel's
+/// limit.
 pub fn pacing(rate: Rate) -> u32 {
     u32::try_from(rate.bits_per_s() / 8).unwrap_or(u32::MAX).max(1)
 }
@@ -431,7 +440,7 @@ mod tests {
 
     const EVERY: Duration = Duration::from_millis(20);
 
-    /// Connections over loopback: the connecting ends and the accepting ends.
+    /// Opens connections over loopback. Returns the connecting ends and the accepting ends.
     fn connections(count: usize) -> [Vec<TcpStream>; 2] {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let pairs = (0..count).map(|_| {
@@ -446,10 +455,11 @@ mod tests {
         StreamOrder { direction, every: EVERY, bytes: None, pacing: None, window: None }
     }
 
-    /// Why an end stopped, and its readings.
+    /// Why the transfer of an end ended, and the readings of that end.
     type Ended = (TransferEnd, Vec<Reading>);
 
-    /// Runs both ends, each on its own thread, and stops the near end after `lasts`. The far end ends by itself.
+    /// Runs both ends, each on its own thread, and stops the near end after the time `lasts`. The far end finishes by
+    /// itself.
     fn carried(count: usize, near: StreamOrder, far: StreamOrder, lasts: Option<StdDuration>) -> [Ended; 2] {
         let [near_sockets, far_sockets] = connections(count);
         let (near_stop, far_stop) = (AtomicBool::new(false), AtomicBool::new(false));
@@ -475,7 +485,7 @@ mod tests {
         readings.last().unwrap().connections.iter().map(|carried| carried.received).sum()
     }
 
-    /// Connections that the peer resets before the transfer are gone, like those that fail later.
+    /// Connections that the peer resets before the transfer count as ended, like connections that fail later.
     #[test]
     fn connections_that_broke_before_they_carry_are_gone() {
         for direction in [TransferDirection::Sends, TransferDirection::Receives] {
@@ -492,7 +502,7 @@ mod tests {
         }
     }
 
-    /// Both ends use the requested segment size. Without a listener the connection is refused at once.
+    /// Both ends use the requested segment size. If no socket listens, the connection is refused immediately.
     #[test]
     fn a_connection_has_its_options_from_the_first_segment_on() {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
@@ -555,7 +565,7 @@ mod tests {
         assert!(
             near.1[0].connections.iter().all(|carried| carried.info.is_some_and(|info| info.segment > 0))
         );
-        // The kernel's buffers hold the bytes that it accepted and the peer did not receive.
+        // Bytes that the kernel accepted and the peer did not receive are still in the kernel's buffers.
         let sent: u64 = near.1.last().unwrap().connections.iter().map(|carried| carried.sent).sum();
         assert!(sent >= received(&far.1) && received(&far.1) > 0);
     }
@@ -578,9 +588,9 @@ mod tests {
             carried(1, paced(TransferDirection::Sends), order(TransferDirection::Receives), Some(lasts));
         let (first, last) = (&far.1[0], &far.1[far.1.len() - 2]);
         let bytes = last.connections[0].received - first.connections[0].received;
-        // The kernel lets an initial burst through, which the first reading contains.
+        // The kernel does not pace an initial burst, which the first reading contains.
         assert!(bytes as f64 <= 2e6 * (last.at - first.at) as f64 * 1e-9, "{bytes}");
-        // A paced reader limits the transfer, however fast the peer sends.
+        // A paced reader limits the transfer even if the peer is not paced.
         let [_, far] =
             carried(2, order(TransferDirection::Sends), paced(TransferDirection::Receives), Some(lasts));
         let last = &far.1[far.1.len() - 2];

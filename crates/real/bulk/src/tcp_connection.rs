@@ -13,13 +13,14 @@ use netrig_host::socket::hold_window;
 use netrig_host::{MptcpInfo, Subflow, SubflowCounts};
 use netrig_host::{TcpCounts, TcpInfo};
 
-/// Maximum bytes that one turn of a connection sends or receives, so that it does not starve others.
+/// Maximum number of bytes that one turn of a connection sends or receives, so that it does not starve other
+/// connections.
 const TURN: usize = 1 << 20;
 
-/// Zeros for data without content, the maximum of one send call.
+/// Zeros to send for [`Data::Fill`]. The length is the maximum of one send call.
 static FILL: [u8; 1 << 18] = [0; 1 << 18];
 
-/// A non-blocking connection that is served in turns.
+/// A non-blocking connection. An event loop serves many connections by calling [`TcpConnection::take_turn`] in turn.
 #[derive(Debug)]
 pub struct TcpConnection {
     /// The application's identifier of the connection.
@@ -29,19 +30,20 @@ pub struct TcpConnection {
     multipath: bool,
     /// Counts of the MPTCP subflows.
     counted: SubflowCounts,
-    /// The largest window that it offers, bytes.
+    /// The largest receive window that this end offers, bytes.
     clamp: Option<u32>,
+    /// Whether the application needs the contents of the received bytes.
     reads: bool,
-    /// Its application, if that does not read at once.
+    /// The read schedule of the application. `None`: the application reads data as soon as it arrives.
     reader: Option<SlowReader>,
-    /// The kernel reported readiness, and the socket was not yet read until empty.
+    /// Whether the kernel reported readiness and the socket has not been read until empty since then.
     ready: bool,
-    /// The error of `connect`.
+    /// The immediate error of `connect`, if it has not been reported yet.
     failed: Option<Errno>,
     outbox: VecDeque<Data>,
     /// Maximum segment size, bytes; 1 if unknown, as for MPTCP.
     segment: u64,
-    /// Less than a segment is unsent, and the application was asked for more data.
+    /// Whether less than a segment is unsent and the application was asked for more data.
     asked: bool,
     connected: bool,
     /// The application has closed the connection.
@@ -52,11 +54,11 @@ pub struct TcpConnection {
     closed: bool,
 }
 
-/// An application that reads by a schedule.
+/// State of an application that reads on a schedule.
 #[derive(Clone, Copy, Debug)]
 struct SlowReader {
     schedule: ReadSchedule,
-    /// Bytes that may be read before the next step.
+    /// Bytes that may be read before the next step of the schedule.
     left: u64,
 }
 
@@ -65,24 +67,24 @@ struct SlowReader {
 pub struct ConnectionMode {
     /// Whether the connection is Multipath TCP.
     pub multipath: bool,
-    /// Whether the application reads the received bytes.
+    /// Whether the application needs the contents of the received bytes. If not, they are discarded in the kernel.
     pub reads: bool,
-    /// The largest window that it offers, bytes.
+    /// The largest receive window that this end offers, bytes; `None` if the kernel chooses it.
     pub clamp: Option<u32>,
 }
 
-/// Whether a connection has more work that it can do at once.
+/// Whether a connection has more work that it can do immediately.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TurnOutcome {
-    /// It waits for the network.
+    /// The connection has nothing to do until the socket becomes ready or the application acts.
     Waits,
-    /// It used up its turn and continues after the other connections.
+    /// The connection reached the limit of one turn and needs another turn after the other connections.
     GoesOn,
 }
 
 impl TcpConnection {
-    /// Takes a non-blocking socket that is connecting or connected. The next turn reports `failed`, the immediate error of
-    /// `connect`, as it reports later errors.
+    /// Makes a connection from a non-blocking socket that is connecting or connected. `failed` is the immediate error
+    /// of `connect`, if there was one; the next turn reports it like a later error.
     pub fn new(
         id: ConnId,
         socket: OwnedFd,
@@ -127,17 +129,17 @@ impl TcpConnection {
         self.ready = true;
     }
 
-    /// The application reads by `schedule` from now on.
+    /// From now on, the application reads on `schedule`.
     pub const fn read_by(&mut self, schedule: ReadSchedule) {
         self.reader = Some(SlowReader { schedule, left: 0 });
     }
 
-    /// When the application next reads; `None` if it reads at once.
+    /// When the application reads next; `None` if it reads data as soon as it arrives.
     pub fn reads_at(&self) -> Option<Instant> {
         self.reader.map(|reader| reader.schedule.next())
     }
 
-    /// Takes the read steps due at `now`. Bytes left from earlier steps expire.
+    /// Executes the read steps of the schedule that are due at `now`. Unused bytes of earlier steps expire.
     pub fn take_step(&mut self, now: Instant) {
         if let Some(reader) = &mut self.reader {
             let bytes = reader.schedule.take(now);
@@ -145,7 +147,7 @@ impl TcpConnection {
         }
     }
 
-    /// Queues data to send, without a limit. Does nothing after [`close`](Self::close).
+    /// Queues data to send. The queue has no limit. Does nothing after [`close`](Self::close).
     pub fn send(&mut self, data: Data) {
         if self.closing || data.size() == 0 {
             return;
@@ -157,7 +159,7 @@ impl TcpConnection {
         self.asked = false;
     }
 
-    /// Queued bytes that the kernel has not accepted.
+    /// Number of queued bytes that the kernel has not accepted.
     pub fn unsent(&self) -> u64 {
         self.outbox.iter().map(Data::size).sum()
     }
@@ -167,8 +169,8 @@ impl TcpConnection {
         self.closing = true;
     }
 
-    /// Sends and receives what is possible now, and appends the application's events. [`ConnectionEvent::Closed`] is the last
-    /// event.
+    /// Sends and receives as much as possible without waiting, up to the limit of a turn. Appends the events for the
+    /// application to `events`. [`ConnectionEvent::Closed`] is the last event of a connection.
     pub fn take_turn(&mut self, buffer: &mut [u8], events: &mut Vec<ConnectionEvent>) -> TurnOutcome {
         if self.closed {
             return TurnOutcome::Waits;
@@ -216,8 +218,9 @@ impl TcpConnection {
 
     /// Sends until the kernel's buffer is full.
     ///
-    /// While the application has more data, only whole segments are sent, because the kernel pushes the rest of each call at
-    /// once. A rest of a few bytes would be a segment of its own and cost both ends as much as 64 KB.
+    /// The kernel sends the last, incomplete segment of each call immediately. While the application has more data,
+    /// only whole segments are therefore passed to the kernel. A segment of a few bytes would cost both ends as much as
+    /// 64 KB.
     fn write(&mut self, events: &mut Vec<ConnectionEvent>) -> Result<TurnOutcome, Errno> {
         if self.shut {
             return Ok(TurnOutcome::Waits);
@@ -239,7 +242,7 @@ impl TcpConnection {
             }
         }
         if !self.outbox.is_empty() {
-            // If the application sends no more data now, the rest is a segment of its own.
+            // If the application sends no more data now, the next turn sends the rest as an incomplete segment.
             self.asked = true;
             events.push(ConnectionEvent::Writable);
             return Ok(TurnOutcome::GoesOn);
@@ -254,8 +257,8 @@ impl TcpConnection {
         Ok(TurnOutcome::Waits)
     }
 
-    /// The next bytes for the kernel; `None` if the queue is empty, or holds so little that the application is first asked for
-    /// more.
+    /// The next bytes for the kernel. `None` if the queue is empty, or if it contains less than a segment and the
+    /// application must first be asked for more data.
     fn next_piece(&self) -> Option<&[u8]> {
         match self.outbox.front()? {
             Data::Bytes(bytes) => Some(bytes),
@@ -272,7 +275,7 @@ impl TcpConnection {
         }
     }
 
-    /// Removes `bytes` that the kernel accepted.
+    /// Removes `bytes` bytes, which the kernel accepted, from the queue.
     fn sent(&mut self, bytes: u64) {
         let Some(front) = self.outbox.front_mut() else { return };
         front.split_front(bytes);
@@ -281,7 +284,8 @@ impl TcpConnection {
         }
     }
 
-    /// Receives the arrived bytes. If the application does not read them, they are not copied (`MSG_TRUNC`, tcp(7)).
+    /// Receives the arrived bytes. If the application does not need their contents, the kernel discards them without
+    /// copying (`MSG_TRUNC`, tcp(7)).
     fn read(&mut self, buffer: &mut [u8], events: &mut Vec<ConnectionEvent>) -> Result<TurnOutcome, Errno> {
         let discards = !self.reads && !self.multipath;
         let flags = if discards { RecvFlags::DONTWAIT | RecvFlags::TRUNC } else { RecvFlags::DONTWAIT };
@@ -315,15 +319,15 @@ impl TcpConnection {
             }
         }
         if let Some(reader) = &mut self.reader {
-            // All waiting bytes were read.
+            // All waiting bytes have been read, so the rest of the step expires.
             reader.left = 0;
         }
         self.ready = false;
         Ok(TurnOutcome::Waits)
     }
 
-    /// Checks for the end of the stream while no data may be read before the next step. While data waits, the connection stays
-    /// ready, because the kernel reports it once.
+    /// Checks for the end of the stream while no data may be read before the next step. If data waits, `ready` stays
+    /// set, because the kernel reports readiness only once.
     fn look_for_the_end(&mut self, events: &mut Vec<ConnectionEvent>) -> Result<TurnOutcome, Errno> {
         match rustix::net::recv(&self.socket, &mut [0; 1], RecvFlags::DONTWAIT | RecvFlags::PEEK) {
             Ok((_, 0)) => {
@@ -338,13 +342,14 @@ impl TcpConnection {
         Ok(TurnOutcome::Waits)
     }
 
-    /// Whether MPTCP fell back to TCP (RFC 8684 section 3.7). The kernel then refuses `MPTCP_INFO` or reports the fallback in it.
+    /// Whether MPTCP fell back to TCP (RFC 8684 section 3.7). In that case, the kernel refuses the option `MPTCP_INFO`
+    /// or reports the fallback in it.
     pub fn fell_back(&self) -> bool {
         self.multipath && self.connected && MptcpInfo::read(&self.socket).map_or(true, |info| info.fell_back)
     }
 
-    /// Whether both directions are closed and all data is acknowledged. For MPTCP the state of a single subflow does not show
-    /// this.
+    /// Whether both directions are closed and all data is acknowledged. MPTCP needs its own check, because the state of
+    /// a single subflow does not show this.
     fn is_over(&self) -> bool {
         match MptcpInfo::read(&self.socket) {
             Ok(info) if self.multipath && !info.fell_back => info.all_acknowledged,
@@ -352,7 +357,8 @@ impl TcpConnection {
         }
     }
 
-    /// The counts of the connection, the sum of all subflows; zeros if the kernel reports no counts.
+    /// The counts of the connection. For MPTCP, they are the sums over all subflows. All counts are zero if the kernel
+    /// reports none.
     pub fn counts(&mut self) -> TcpCounts {
         if let Some(subflows) = self.multipath.then(|| Subflow::all(&self.socket).ok()).flatten() {
             return self.counted.update(&subflows);
@@ -361,7 +367,7 @@ impl TcpConnection {
     }
 }
 
-/// Received data for the application: zeros become fill, which takes no memory.
+/// Received data for the application. Zeros become [`Data::Fill`], which takes no memory.
 fn content(bytes: &[u8]) -> Data {
     if bytes.iter().all(|byte| *byte == 0) {
         Data::Fill(bytes.len() as u64)

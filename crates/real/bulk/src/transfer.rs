@@ -1,4 +1,4 @@
-//! A transfer that is running: a thread for each part, the bytes carried so far, and the report at the end.
+//! A running transfer: a thread for each part, a counter of the transferred bytes, and the report at the end.
 
 use std::io;
 use std::net::{IpAddr, TcpStream, UdpSocket};
@@ -18,8 +18,8 @@ use super::{
     TransferDirection,
 };
 
-/// The wait for data in flight ends when none has arrived for this time and for two intervals between readings, and at the latest
-/// after `LONGEST_WAIT`.
+/// The wait for data in flight ends when no data has arrived for this time or for two intervals between readings,
+/// whichever is longer. It ends after `LONGEST_WAIT` at the latest.
 const SILENCE: Duration = Duration::from_millis(250);
 const LONGEST_WAIT: Duration = Duration::from_secs(3);
 
@@ -34,12 +34,12 @@ pub enum TransferPart {
         sockets: Vec<TcpStream>,
         /// The parameters.
         order: StreamOrder,
-        /// How they end.
+        /// How the connections end.
         ending: StreamEnding,
     },
-    /// Associations of SCTP. They are aborted at the end.
+    /// SCTP associations. They are aborted at the end.
     Associations {
-        /// The connected socket that carries them.
+        /// The connected UDP socket that carries the associations.
         socket: UdpSocket,
         /// The parameters.
         order: AssociationOrder,
@@ -48,28 +48,28 @@ pub enum TransferPart {
     Source {
         /// The connected socket.
         socket: UdpSocket,
-        /// The clock of the times in the datagrams.
+        /// The clock for the send times in the datagrams.
         clock: Clock,
         /// The parameters.
         order: SourceOrder,
         /// The rate.
         throttle: Arc<Throttle>,
-        /// The header of the datagrams; netrig's own if not given.
+        /// The header of the datagrams; `None` for netrig's own header.
         format: Option<Arc<dyn DatagramFormat>>,
-        /// Whether the source has a schedule, so that missing it is a fault.
+        /// Whether the source has a schedule. If so, deviations from the schedule are a fault.
         is_scheduled: bool,
     },
     /// A sink of datagrams.
     Sink {
         /// The connected socket.
         socket: UdpSocket,
-        /// The clock of the times in the datagrams.
+        /// The clock for the arrival times. Its epoch is that of the send times in the datagrams.
         clock: Clock,
-        /// The number of the flow, in netrig's own header.
+        /// The number of the flow in netrig's own header.
         flow: u32,
         /// Time between two readings.
         every: Duration,
-        /// The header of the datagrams; netrig's own if not given.
+        /// The header of the datagrams; `None` for netrig's own header.
         format: Option<Arc<dyn DatagramFormat>>,
     },
 }
@@ -77,33 +77,34 @@ pub enum TransferPart {
 /// How the connections of a part end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum StreamEnding {
-    /// They carry data until the end of the transfer, which aborts them.
+    /// The connections transfer data until the end of the transfer, which aborts them.
     Abort,
-    /// Senders stop with [`RunningTransfer::stop_sending`] and stay open until the end of the transfer, which closes them. If all bytes
-    /// of their order are sent, they close at once. Receivers read until the peer closes, or until no data has arrived for a while
-    /// after the end.
+    /// The connections of a sender stop with [`RunningTransfer::stop_sending`] and stay open until the end of the
+    /// transfer, which closes them. If all bytes of the order are sent earlier, they close immediately. The connections
+    /// of a receiver are read until the peer closes them, or until no data has arrived for a while after the end of the
+    /// transfer.
     Close,
 }
 
 /// A reading of a part.
 pub enum PartReading<'a> {
-    /// Of TCP connections or associations.
+    /// A reading of TCP connections or associations.
     Streams(&'a Reading),
-    /// Of a source.
+    /// A reading of a source.
     Source(&'a SourceReading),
-    /// Of a sink.
+    /// A reading of a sink.
     Sink(&'a SinkReading),
 }
 
-/// Receives the readings of a part on its thread.
+/// A function that gets the readings of a part. It is called on the thread of the part.
 pub type PartObserver = Box<dyn FnMut(PartReading<'_>) + Send>;
 
-/// The bytes of all parts so far. It stays valid after the transfer has ended.
+/// Counts the bytes of all parts. The counter stays valid after the transfer has ended.
 #[derive(Clone, Debug)]
 pub struct TransferCounter(Arc<TransferControl>);
 
 impl TransferCounter {
-    /// Payload bytes received and sent so far. Duplicate datagrams count.
+    /// Payload bytes received and sent so far, in this order. Duplicate datagrams are included.
     pub fn bytes(&self) -> [u64; 2] {
         self.0.bytes.each_ref().map(|bytes| bytes.load(Ordering::Relaxed))
     }
@@ -114,12 +115,13 @@ impl TransferCounter {
 struct TransferControl {
     stop_sending: AtomicBool,
     stop: AtomicBool,
-    /// Bytes received and sent.
+    /// Bytes received and sent, in this order.
     bytes: [AtomicU64; 2],
 }
 
 impl TransferControl {
-    /// Adds the bytes that a part has carried since its last reading. `before` holds the totals of that reading.
+    /// Adds the bytes that a part has transferred since its last reading. `before` contains the totals at that reading
+    /// and is replaced by `now`.
     fn count(&self, before: &mut [u64; 2], now: [u64; 2]) {
         for ((bytes, before), now) in self.bytes.iter().zip(before).zip(now) {
             bytes.fetch_add(now - std::mem::replace(before, now), Ordering::Relaxed);
@@ -127,7 +129,7 @@ impl TransferControl {
     }
 }
 
-/// A running transfer at one end.
+/// One end of a running transfer.
 pub struct RunningTransfer {
     begun: u64,
     stopped: Option<u64>,
@@ -142,30 +144,31 @@ pub struct RunningTransfer {
 
 struct RunningPart {
     place: usize,
-    /// Whether it ends when sending is stopped.
+    /// Whether the part ends when sending is stopped.
     is_sender: bool,
-    /// Whether data may still arrive when the peer has stopped.
+    /// Whether data of this part may still arrive after the peer has stopped.
     waits: bool,
     thread: JoinHandle<io::Result<EndedPart>>,
 }
 
-/// The result of a thread.
+/// The result of the thread of a part.
 #[derive(Default)]
 struct EndedPart {
     report: EndReport,
     ran_s: [f64; 2],
-    /// Connections that stay open.
+    /// Connections that stay open until the end of the transfer.
     streams: Option<Streams>,
-    /// A sink whose socket may still hold datagrams, and the bytes that it has counted.
+    /// A sink whose socket may still hold datagrams, and the bytes of this sink that have been counted.
     sink: Option<(DatagramSink, [u64; 2])>,
 }
 
 /// The result of a transfer at one end.
 #[derive(Clone, Debug)]
 pub struct TransferOutcome {
-    /// The totals. Without the lifetimes of the threads, because the end of the transfer may have been announced late.
+    /// The totals of all parts. The lifetimes of the threads ([`EndReport::threads_ns`]) are not set, because the end
+    /// of the transfer may have been announced late.
     pub report: EndReport,
-    /// The same of each part, without the host.
+    /// The report of each part, without the counters of the host.
     pub parts: Vec<EndReport>,
     /// Processor time of the threads in user and in kernel mode, s.
     pub ran_s: [f64; 2],
@@ -178,7 +181,7 @@ pub struct TransferOutcome {
 }
 
 impl RunningTransfer {
-    /// Starts a transfer without parts. `peer` tells the outgoing interface.
+    /// Starts a transfer without parts. The route to `peer` determines the outgoing interface for the radio statistics.
     pub fn begin(peer: Option<IpAddr>) -> Self {
         Self {
             begun: monotonic_nanos(),
@@ -192,7 +195,7 @@ impl RunningTransfer {
         }
     }
 
-    /// Starts a part on a thread of its own. Parts have the indices 0, 1, ... in this order.
+    /// Starts a part on a new thread. The parts get the indices 0, 1, ... in the order of the calls.
     ///
     /// # Errors
     /// If the kernel refuses the thread.
@@ -214,7 +217,7 @@ impl RunningTransfer {
         self.begun
     }
 
-    /// The counter of received and sent bytes.
+    /// The counter of received and sent bytes of all parts.
     pub fn counter(&self) -> TransferCounter {
         TransferCounter(Arc::clone(&self.control))
     }
@@ -224,8 +227,8 @@ impl RunningTransfer {
         !self.running.is_empty() && self.running.iter().all(|part| part.thread.is_finished())
     }
 
-    /// Stops sources, and connections that only send and are [closed](StreamEnding::Close). Returns the number of datagrams that the
-    /// sources have sent; `None` without a source.
+    /// Stops sources, and connections that only send and have the ending [`StreamEnding::Close`]. Returns the number of
+    /// datagrams that the sources have sent; `None` if there is no source.
     ///
     /// # Errors
     /// If sending has failed.
@@ -237,24 +240,24 @@ impl RunningTransfer {
         Ok(sent.reduce(|all, sent| all + sent))
     }
 
-    /// Stops all parts. Connections that are [closed](StreamEnding::Close) stay open as long as this value exists.
+    /// Stops all parts. Connections with the ending [`StreamEnding::Close`] stay open as long as this value exists.
     pub fn halt(&self) {
         self.control.stop_sending.store(true, Ordering::Relaxed);
         self.control.stop.store(true, Ordering::Relaxed);
     }
 
-    /// Ends the transfer. Data in flight is waited for; `sent_there` is the number of datagrams that the peer has sent, if known. The
-    /// wait stops when `may` returns false for the bytes received and sent.
+    /// Waits for data in flight, and ends the transfer. `sent_there` is the number of datagrams that the peer has sent,
+    /// if known. The wait stops when `may` returns false for the numbers of bytes received and sent.
     ///
     /// # Errors
-    /// If carrying has failed.
+    /// If a part has failed.
     pub fn end(
         mut self,
         sent_there: Option<u64>,
         may: &mut dyn FnMut([u64; 2]) -> bool,
     ) -> io::Result<TransferOutcome> {
         self.stop_sending()?;
-        // Closing them tells the receivers that no data follows.
+        // Dropping the connections closes them, so the receivers detect the end of the data.
         self.ended.iter_mut().for_each(|(_, part)| part.streams = None);
         self.wait_for_stragglers(may);
         self.halt();
@@ -286,7 +289,7 @@ impl RunningTransfer {
         Ok(outcome)
     }
 
-    /// Waits until no data has arrived for a while, none can arrive, or `may` returns false.
+    /// Waits until no data has arrived for a while, until no more data can arrive, or until `may` returns false.
     fn wait_for_stragglers(&self, may: &mut dyn FnMut([u64; 2]) -> bool) {
         let (begun, counter) = (monotonic_nanos(), self.counter());
         let patience = SILENCE.max(self.every * 2).as_nanos();
@@ -315,7 +318,7 @@ impl RunningTransfer {
     }
 }
 
-/// An aborted transfer neither sends nor receives.
+/// Aborts the transfer: stops all threads and waits for them.
 impl Drop for RunningTransfer {
     fn drop(&mut self) {
         self.halt();
@@ -325,8 +328,8 @@ impl Drop for RunningTransfer {
 }
 
 impl TransferPart {
-    /// The name of its thread, the time between two readings, whether it ends when sending is stopped, and whether data may still
-    /// arrive when the peer has stopped.
+    /// Properties of the part: the name of its thread, the time between two readings, whether it ends when sending is
+    /// stopped, and whether data may still arrive after the peer has stopped.
     fn nature(&self) -> (&'static str, Duration, bool, bool) {
         match self {
             Self::Streams { order, ending, .. } => {
@@ -394,7 +397,7 @@ impl TransferPart {
                     each(PartReading::Source(sent));
                 })?;
                 report.datagrams = Some(datagrams);
-                // A source whose rate is steered has no schedule to keep.
+                // If the rate of a source is adjusted during the transfer, the source has no schedule to follow.
                 report.faults.extend(kept.fault().filter(|_| is_scheduled));
             }
             Self::Sink { socket, clock, flow, every, format } => {
@@ -414,7 +417,8 @@ impl TransferPart {
     }
 }
 
-/// Processor time of the calling thread in user and in kernel mode, s (proc(5): utime and stime, in hundredths).
+/// Processor time of the calling thread in user mode and in kernel mode, s (proc(5): utime and stime, in ticks of 10
+/// ms).
 fn ran_s() -> [f64; 2] {
     let stat = proc::text("/proc/thread-self/stat");
     let mut ticks = proc::stat_fields(&stat).skip(11).map(|field| field.parse().unwrap_or(0.0));
@@ -429,7 +433,8 @@ mod tests {
     use super::*;
     use crate::ByteBudget;
 
-    /// Each connection has a thread. The parts end by themselves once the peer has everything and closes.
+    /// Each connection is a part with its own thread. A part ends by itself when the peer has received everything and
+    /// closes the connection.
     #[test]
     fn parts_share_a_budget_and_close_after_it() {
         const BYTES: u64 = 5_000_001;

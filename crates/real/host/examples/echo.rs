@@ -1,12 +1,13 @@
-//! The minimum round-trip time of a datagram between two sockets of this machine: neither end sleeps while one is in flight.
+//! Measures the minimum round-trip time of a datagram between two sockets of this machine. Both ends poll without
+//! sleeping while a datagram is in flight.
 //!
 //! ```text
 //! echo reflect 10.0.0.2:5001 SECONDS
 //! echo send 10.0.0.2:5001 SECONDS INTERVAL_US
 //! ```
 //!
-//! The sender prints, on one line: datagrams sent, how many of them left more than an interval late, how many came back, and the
-//! minimum and the median round-trip time, µs.
+//! The sender prints one line: the number of datagrams sent, how many of them left more than an interval late, how many
+//! were received back, and the minimum and the median round-trip time, µs.
 #![allow(
     clippy::disallowed_types,
     clippy::disallowed_methods,
@@ -38,7 +39,7 @@ fn reflect(at: &str, span: Duration) -> Result<(), Box<dyn std::error::Error>> {
     let mut asker = None;
     while clock.now() < Instant::ZERO + span {
         if asker.is_none() {
-            // There is one sender. A socket that is connected to it needs no route lookup.
+            // There is only one sender. If the socket is connected to it, the kernel needs no route lookup.
             let Ok((len, from)) = socket.recv_from(&mut datagram) else { continue };
             socket.connect(from)?;
             asker = Some(from);

@@ -1,16 +1,19 @@
-//! The gaps between the datagrams of one flow, by the kernel's stamps.
+//! Measures the gaps between the datagrams of one flow, from the kernel's time stamps.
 //!
 //! ```text
 //! gaps capture FILE PAYLOAD [MEAN_GAP_US]
 //! gaps listen 10.0.0.2:5001 [MEAN_GAP_US]
 //! ```
 //!
-//! `capture` reads a pcap or pcapng with only the flow's frames, whose datagrams all carry PAYLOAD bytes. A longer frame is
-//! several datagrams that the sender's kernel has not segmented yet, without gaps. `listen` receives datagrams until none has
-//! arrived for a second. It polls every 2 ms, so that the sender, on whose processor a datagram is received, wakes no thread.
+//! `capture` reads a pcap or pcapng file that contains only the flow's frames. Each datagram has PAYLOAD bytes. A
+//! longer frame contains several datagrams that the sender's kernel had not yet segmented; the gaps between them count
+//! as zero. `listen` receives datagrams until none has arrived for one second. It polls every 2 ms. Otherwise each
+//! datagram would wake up a thread, and the sender would lose the time for this wake-up, because the kernel receives a
+//! datagram on the sender's processor.
 //!
-//! Prints on one line the number of datagrams, and the median and 99th percentile of the gaps, µs. With MEAN_GAP_US it adds the
-//! Kolmogorov-Smirnov distance from exponential gaps of this mean, and the deviation of the rate in standard errors.
+//! The program prints one line: the number of datagrams, and the median and 99th percentile of the gaps, µs. With
+//! MEAN_GAP_US, it adds the Kolmogorov-Smirnov distance from exponential gaps with this mean, and the deviation of the
+//! rate in standard errors.
 #![allow(
     clippy::disallowed_types,
     clippy::disallowed_methods,
@@ -25,13 +28,14 @@ use netrig_core::capture;
 use netrig_host::sys::{ReceiveBatch, set_option_int, stamp_received};
 use netrig_stats::{fit, quantile};
 
-/// Headers of UDP and IPv4, bytes.
+/// Length of the IPv4 and UDP headers, bytes.
 const HEADERS: u32 = 28;
 
 /// Interval of polling.
 const LOOK: Duration = Duration::from_millis(2);
 
-/// A flow ends when nothing has arrived for this time. If nothing arrives for ten times as long, there is no flow.
+/// The flow has ended when no datagram has arrived for this time. If no datagram arrives for ten times this time, there
+/// is no flow.
 const SILENCE: Duration = Duration::from_secs(1);
 
 fn main() -> Result<(), Box<dyn Error>> {
@@ -72,11 +76,11 @@ fn captured(path: &str, payload: u32) -> Result<Vec<u64>, Box<dyn Error>> {
 fn listened(at: &str) -> Result<Vec<u64>, Box<dyn Error>> {
     let socket = UdpSocket::bind(at)?;
     socket.set_nonblocking(true)?;
-    // Room for a second of the fastest flow, beyond the system's limit, which needs root.
+    // The buffer has room for one second of the fastest flow. It exceeds the system's limit, which needs root.
     set_option_int(&socket, libc::SOL_SOCKET, libc::SO_RCVBUFFORCE, 128 << 20)?;
     stamp_received(&socket)?;
     eprintln!("listening");
-    // Only the stamps are needed.
+    // Only the time stamps are needed, so one byte of each datagram is kept.
     let mut batch = ReceiveBatch::new(1);
     let (mut times, begun, mut last) = (Vec::new(), Instant::now(), Instant::now());
     while last.elapsed() < SILENCE || times.is_empty() && begun.elapsed() < 10 * SILENCE {

@@ -2,10 +2,11 @@
 
 use serde::{Deserialize, Serialize};
 
-/// Number of datagrams whose arrival is remembered. A datagram that is older than this is counted as stale. A power of two.
+/// Number of datagrams whose arrival is remembered. Older datagrams are counted as stale. The number is a power of two.
 const WINDOW: u64 = 1 << 17;
 
-/// A number this far ahead does not belong to the flow: no flow continues after a million consecutive losses.
+/// A sequence number this far ahead of the expected number does not belong to the flow, because no flow continues after
+/// a million consecutive losses.
 const FARTHEST: u64 = 1 << 20;
 
 /// Counts of a flow's datagrams at its receiver.
@@ -17,14 +18,14 @@ pub struct ArrivalCounts {
     pub duplicated: u64,
     /// Datagrams that arrived after one with a higher number (RFC 4737 section 3.3: type-P-reordered).
     pub reordered: u64,
-    /// Arrivals so late that duplicates cannot be recognised; they count as lost.
+    /// Datagrams that arrived so late that duplicates cannot be recognised. They count as lost.
     pub stale: u64,
-    /// One more than the highest number that arrived.
+    /// One more than the highest sequence number that arrived.
     pub expected: u64,
 }
 
 impl ArrivalCounts {
-    /// Missing datagrams below the highest received number.
+    /// Number of missing datagrams below the highest received sequence number.
     pub const fn lost(&self) -> u64 {
         self.expected.saturating_sub(self.received)
     }
@@ -33,17 +34,17 @@ impl ArrivalCounts {
 /// Classification of one arrival.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ArrivalKind {
-    /// The first arrival of its number.
+    /// The first arrival of this sequence number.
     First,
-    /// A repeated arrival of its number.
+    /// A repeated arrival of this sequence number.
     Duplicate,
-    /// Too late to classify.
+    /// Too late to distinguish a first arrival from a duplicate.
     Stale,
-    /// A number that the flow cannot have reached.
+    /// The flow cannot have reached this sequence number.
     Foreign,
 }
 
-/// Recognises first arrivals, in bounded memory for any numbers.
+/// Distinguishes first arrivals from duplicates, in bounded memory.
 #[derive(Debug)]
 pub struct ArrivalLog {
     seen: Vec<u64>,
@@ -76,12 +77,12 @@ impl ArrivalLog {
         }
         self.seen[word] |= bit;
         self.counts.received += 1;
-        // RFC 4737 section 3.3: reordered if its number is smaller than the next expected one.
+        // RFC 4737 section 3.3: a datagram is reordered if its number is smaller than the next expected number.
         self.counts.reordered += u64::from(number < next);
         ArrivalKind::First
     }
 
-    /// Clears the bits of `next` to `number`.
+    /// Clears the bits of the numbers from `next` to `number`.
     fn advance(&mut self, next: u64, number: u64) {
         if number - next >= WINDOW {
             self.seen.fill(0);
@@ -100,7 +101,7 @@ impl ArrivalLog {
     }
 }
 
-/// The word and the bit of a number.
+/// The index of the word and the bit in that word for a number.
 const fn place(number: u64) -> (usize, u64) {
     (((number % WINDOW) / 64) as usize, 1 << (number % 64))
 }
@@ -114,7 +115,7 @@ mod tests {
     use super::*;
 
     proptest! {
-        /// Compared with a log of unbounded memory.
+        /// Compares the counts with those of a log with unbounded memory.
         #[test]
         fn counts_are_those_of_an_unbounded_log(numbers in proptest::collection::vec(0..200_u64, 0..400)) {
             let mut log = ArrivalLog::default();
@@ -140,7 +141,8 @@ mod tests {
         }
     }
 
-    /// The example of RFC 4737 section 3.3 in its spirit: of 1, 2, 3, 7, 8, 4, 5, 6, 9 three are reordered.
+    /// Like the example of RFC 4737 section 3.3: in the sequence 1, 2, 3, 7, 8, 4, 5, 6, 9, three packets are
+    /// reordered.
     #[test]
     fn late_ones_are_reordered_and_early_ones_are_not() {
         let mut log = ArrivalLog::default();

@@ -1,4 +1,4 @@
-//! Checks of this machine: its abilities, and conditions that would distort a measurement.
+//! Checks of this machine: which features it has, and which conditions would distort a measurement.
 
 use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
@@ -12,29 +12,29 @@ use crate::{proc, sysctl, wall_clock_is_synchronised};
 /// The congestion controls that experiments use most.
 const CONTROLS: [&str; 3] = ["reno", "cubic", "bbr"];
 
-/// A property of this machine.
+/// A property of this machine that was checked.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct HostFinding {
-    /// Its state.
+    /// The state of the property.
     pub is: String,
-    /// The remedy, if it would spoil a measurement.
+    /// The remedy, if the state would distort a measurement; `None` if the state is fine.
     pub mend: Option<String>,
-    /// Its name.
+    /// The name of the property.
     pub what: &'static str,
 }
 
 impl HostFinding {
-    /// A property that spoils no measurement.
+    /// A property whose state does not distort measurements.
     pub fn fine(what: &'static str, is: impl Into<String>) -> Self {
         Self { what, is: is.into(), mend: None }
     }
 
-    /// A property that spoils measurements, and its remedy.
+    /// A property whose state distorts measurements, with the remedy.
     pub fn lacking(what: &'static str, is: impl Into<String>, mend: impl Into<String>) -> Self {
         Self { what, is: is.into(), mend: Some(mend.into()) }
     }
 
-    /// The finding in one line, and the remedy in a second one.
+    /// The property and its state in one line, and the remedy, if there is one, in a second line.
     pub fn text(&self) -> String {
         let Self { what, is, mend } = self;
         let mend = mend.as_ref().map(|mend| format!("\n{:<14} -> {mend}", ""));
@@ -42,7 +42,7 @@ impl HostFinding {
     }
 }
 
-/// Processors, memory, clock and permissions.
+/// Checks processors, memory, clock and permissions.
 pub fn machine_findings() -> Vec<HostFinding> {
     let cores = std::thread::available_parallelism().map_or(1, NonZeroUsize::get);
     let is_root = rustix::process::getuid().is_root();
@@ -57,7 +57,7 @@ pub fn machine_findings() -> Vec<HostFinding> {
     ]
 }
 
-/// Protocols and facilities of the kernel, and programs that measurements use.
+/// Checks protocols and features of the kernel, and the programs that measurements use.
 pub fn facility_findings() -> Vec<HostFinding> {
     let programs = [
         ("vsftpd", "flows of `ftp` on netns", "apt-get install vsftpd"),
@@ -130,7 +130,7 @@ fn memory() -> HostFinding {
 }
 
 fn folder() -> HostFinding {
-    // Permissions alone are not enough: the disk may be mounted read-only.
+    // A file is written as a test, because permissions are not sufficient: the disk may be mounted read-only.
     let probe = PathBuf::from(format!(".netrig-probe-{}", std::process::id()));
     match std::fs::write(&probe, b"").and_then(|()| std::fs::remove_file(&probe)) {
         Ok(()) => HostFinding::fine("folder", "can be written; the store and the report go here"),
@@ -229,12 +229,12 @@ fn wall_clock() -> HostFinding {
     )
 }
 
-/// A file of the kernel.
+/// The trimmed text of a file of the kernel; `None` if it cannot be read.
 fn file(path: &str) -> Option<String> {
     std::fs::read_to_string(path).ok().map(|text| text.trim().to_owned())
 }
 
-/// The place of a program. Servers are in folders that not every `PATH` has.
+/// The path of a program. Programs of servers are also searched in folders that may be missing in `PATH`.
 fn program(name: &str) -> Option<PathBuf> {
     let path = std::env::var_os("PATH").unwrap_or_default();
     let more = ["/usr/sbin", "/usr/local/sbin"].map(PathBuf::from);

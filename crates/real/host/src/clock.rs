@@ -3,10 +3,10 @@
 use netrig_core::{Duration, Instant};
 use rustix::time::{ClockId, Timespec, clock_gettime};
 
-/// The clock of one run: netrig's [`Instant`]s counted from an epoch on `CLOCK_MONOTONIC`.
+/// The clock of one run. It converts `CLOCK_MONOTONIC` to netrig's [`Instant`]s, which count from an epoch.
 ///
-/// All processes of a host share `CLOCK_MONOTONIC`, in all network namespaces, so two agents with the same epoch have the same
-/// time to the nanosecond.
+/// All processes of a host share `CLOCK_MONOTONIC`, in all network namespaces, so two agents with the same epoch have
+/// exactly the same time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Clock {
     epoch: u64,
@@ -23,12 +23,12 @@ impl Clock {
         Self { epoch: monotonic_nanos().saturating_add(span.as_nanos()) }
     }
 
-    /// Its epoch on `CLOCK_MONOTONIC`, nanoseconds.
+    /// The epoch on `CLOCK_MONOTONIC`, ns.
     pub const fn epoch_nanos(&self) -> u64 {
         self.epoch
     }
 
-    /// Now; [`Instant::ZERO`] before the epoch.
+    /// The current time; [`Instant::ZERO`] before the epoch.
     pub fn now(&self) -> Instant {
         self.instant(monotonic_nanos())
     }
@@ -38,13 +38,13 @@ impl Clock {
         Instant::from_nanos(monotonic_ns.saturating_sub(self.epoch))
     }
 
-    /// Time until `at`, also before the epoch; zero if it has passed.
+    /// Time left until `at`; zero if `at` has passed. Before the epoch, the time until the epoch is included.
     pub fn left_until(&self, at: Instant) -> Duration {
         let due = self.epoch.saturating_add(at.as_nanos());
         Duration::from_nanos(due.saturating_sub(monotonic_nanos()))
     }
 
-    /// Returns at `at` and keeps the processor busy until then.
+    /// Spins until `at`.
     pub fn spin_until(&self, at: Instant) {
         while !self.left_until(at).is_zero() {
             std::hint::spin_loop();
@@ -62,29 +62,29 @@ pub fn realtime_nanos() -> u64 {
     nanos(clock_gettime(ClockId::Realtime))
 }
 
-/// Nanoseconds of a time that is not negative.
+/// Converts a time that is not negative to nanoseconds.
 fn nanos(at: Timespec) -> u64 {
     at.tv_sec.unsigned_abs().saturating_mul(1_000_000_000).saturating_add(at.tv_nsec.unsigned_abs())
 }
 
 /// The offset between `CLOCK_REALTIME` and `CLOCK_MONOTONIC`.
 ///
-/// Both run at the same speed (they are slewed together), so the offset is constant until the wall clock is stepped;
-/// [`RealtimeOffset::stepped_since`] detects a step.
+/// Both clocks run at the same speed (they are slewed together), so the offset is constant until the wall clock is
+/// stepped. [`RealtimeOffset::stepped_since`] detects a step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RealtimeOffset {
-    /// `CLOCK_REALTIME` less `CLOCK_MONOTONIC`, nanoseconds.
+    /// `CLOCK_REALTIME` minus `CLOCK_MONOTONIC`, ns.
     ahead: i64,
     /// Maximum error of the offset.
     error: Duration,
 }
 
 impl RealtimeOffset {
-    /// Number of readings of a measurement. The tightest is used.
+    /// Number of readings of a measurement. The reading with the smallest error is used.
     const READINGS: usize = 32;
 
-    /// Reads the wall clock between two readings of the monotonic one, and keeps the tightest of several: it lies
-    /// between the two, so half the time between them bounds the error.
+    /// Measures the offset. Each reading of the wall clock lies between two readings of the monotonic clock, so its
+    /// error is at most half the time between these two. Of several readings, the one with the smallest error is used.
     pub fn measure() -> Self {
         let first = Self::glance();
         (1..Self::READINGS)
@@ -92,13 +92,14 @@ impl RealtimeOffset {
             .fold(first, |best, next| if next.error < best.error { next } else { best })
     }
 
-    /// Takes one reading, for callers that often check whether the wall clock was stepped.
+    /// Measures the offset with a single reading, for callers that often check whether the wall clock was stepped.
     pub fn glance() -> Self {
         let (before, real, after) = (monotonic_nanos(), realtime_nanos(), monotonic_nanos());
         Self::between(before, real, after)
     }
 
-    /// The offset of a reading `real` of the wall clock that lies between two readings of the monotonic clock, nanoseconds each.
+    /// The offset from a reading `real` of the wall clock between the two readings `before` and `after` of the
+    /// monotonic clock, all in ns.
     pub fn between(before: u64, real: u64, after: u64) -> Self {
         let span = after.saturating_sub(before);
         let middle = before + span / 2;
@@ -110,12 +111,12 @@ impl RealtimeOffset {
         self.error
     }
 
-    /// A stamp of `CLOCK_REALTIME` as `CLOCK_MONOTONIC`, both in nanoseconds.
+    /// Converts a time of `CLOCK_REALTIME` to `CLOCK_MONOTONIC`, both in ns.
     pub const fn monotonic(&self, realtime_ns: u64) -> u64 {
         realtime_ns.wrapping_sub(self.ahead.cast_unsigned())
     }
 
-    /// What `CLOCK_REALTIME` shows at a moment of `CLOCK_MONOTONIC`, both in nanoseconds.
+    /// Converts a time of `CLOCK_MONOTONIC` to `CLOCK_REALTIME`, both in ns.
     pub const fn realtime(&self, monotonic_ns: u64) -> u64 {
         monotonic_ns.wrapping_add(self.ahead.cast_unsigned())
     }
@@ -126,7 +127,8 @@ impl RealtimeOffset {
         (step > self.error + earlier.error).then_some(step)
     }
 
-    /// The step of the wall clock since this measurement, if it was stepped. The measurement is then replaced by a new one.
+    /// The step of the wall clock since this measurement, if it was stepped. In that case, a new measurement replaces
+    /// this one.
     pub fn take_step(&mut self) -> Option<Duration> {
         let now = Self::measure();
         let step = now.stepped_since(self)?;
@@ -163,7 +165,7 @@ mod tests {
     #[test]
     fn the_wall_clock_lies_within_the_bound_of_the_error() {
         let offset = RealtimeOffset::between(1_000, 5_000_000_100, 1_201);
-        // The true moment was anywhere from 1000 to 1201.
+        // The wall clock was read at a monotonic time between 1000 and 1201.
         assert_eq!(offset.error(), Duration::from_nanos(101));
         let at = offset.monotonic(5_000_000_100);
         assert!(at.abs_diff(1_000) <= 101 && at.abs_diff(1_201) <= 101, "{at}");

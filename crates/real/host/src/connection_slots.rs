@@ -1,11 +1,14 @@
-//! Admission of connections to a server that is full: the same rules for every server, without a socket or a clock.
+//! Limits and evicts connections when a server is full. All servers use the same rules. This module uses no sockets and
+//! no clock.
 //!
-//! A connection is a stranger until its peer has proved itself, by a key or a complete message. Strangers have slots of their
-//! own, so that they do not exclude known peers. The connections of an address and of a group of addresses (a /24 of IPv4, a /48
-//! of IPv6) are limited. If the strangers' slots run out, a stranger of the largest group is evicted: the oldest connection of
-//! the address with the most strangers. A new connection is refused only if its own address has the most.
+//! A connection is a *stranger* until its peer has proved that it is legitimate, by a key or a complete message. It is
+//! then *known*. Strangers have a limit of their own, so that they cannot exclude known connections. The number of
+//! connections is also limited per address and per group of addresses (a /24 of IPv4, a /48 of IPv6). If the limit of
+//! strangers is reached, a stranger is evicted to admit a new connection: in the group with the most strangers, the
+//! oldest connection of the address with the most strangers. A new connection is refused only if its own address has
+//! the most strangers.
 //!
-//! The caller reports to [`ConnectionSlots`] each connection that opens, proves itself or ends.
+//! The caller reports to [`ConnectionSlots`] each connection that opens, becomes known or ends.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
@@ -25,7 +28,7 @@ settings! {
 }
 
 impl ConnectionLimits {
-    /// The limits of a server, changed by these.
+    /// The limits of a server, in which the limits that the user has set replace the defaults.
     #[must_use]
     pub fn of(self, limits: SlotLimits) -> SlotLimits {
         limits.set(self.connections_per_address, self.connections_per_group)
@@ -35,25 +38,25 @@ impl ConnectionLimits {
 /// Limits of simultaneous connections.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SlotLimits {
-    /// Strangers.
+    /// Maximum number of strangers.
     pub strangers: usize,
-    /// Connections that have proved themselves.
+    /// Maximum number of known connections.
     pub known: usize,
-    /// Strangers and known connections together.
+    /// Maximum number of strangers and known connections together.
     pub total: usize,
-    /// Connections from one IPv4 address, or one /64 of IPv6, which is the usual size of one network (RFC 6177 section 2).
-    /// Strangers and known connections count together.
+    /// Maximum number of connections from one IPv4 address or one /64 of IPv6, which is the usual size of one network
+    /// (RFC 6177 section 2). Strangers and known connections count together.
     pub per_address: usize,
-    /// Connections from one group of addresses.
+    /// Maximum number of connections from one group of addresses.
     pub per_group: usize,
-    /// Whether the limits per address and per group apply to loopback addresses, from which a tester opens thousands of
-    /// connections.
+    /// Whether the limits per address and per group also apply to loopback addresses. A tester on the same host opens
+    /// thousands of connections from them.
     pub on_loopback: bool,
 }
 
 impl SlotLimits {
-    /// Limits of a public server: an eighth of all connections is reserved for strangers. One address has at most half of all,
-    /// and one group three quarters.
+    /// Limits of a public server. An eighth of all connections is reserved for strangers. One address may have at most
+    /// half of all connections, and one group at most three quarters.
     pub const fn shared(total: usize) -> Self {
         Self {
             known: total - total / 8,
@@ -63,7 +66,7 @@ impl SlotLimits {
         }
     }
 
-    /// Limits of a server whose only client may be one host, as in an experiment: only the total is limited.
+    /// Limits of a server that may have only one client host, as in an experiment. Only the total is limited.
     pub const fn unshared(total: usize) -> Self {
         Self {
             strangers: total,
@@ -75,7 +78,8 @@ impl SlotLimits {
         }
     }
 
-    /// Reduces the limits to `held` connections, if the system can hold no more. An eighth of them is reserved for strangers.
+    /// Reduces the limits to `held` connections, the number that the system can hold. An eighth of them is reserved for
+    /// strangers.
     #[must_use]
     pub fn within(self, held: usize) -> Self {
         if held >= self.total {
@@ -84,7 +88,8 @@ impl SlotLimits {
         Self { known: self.known.min(held - held / 8), total: held, ..self }
     }
 
-    /// Replaces limits by those of a user, which apply to loopback addresses too.
+    /// Replaces the limits per address and per group by those that a user has set. Limits of a user also apply to
+    /// loopback addresses.
     #[must_use]
     pub fn set(self, per_address: Option<usize>, per_group: Option<usize>) -> Self {
         Self {
@@ -104,30 +109,31 @@ const fn at_least_one(count: usize) -> usize {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct SlotId(u64);
 
-/// Why a connection gets no slot. The message is for its peer.
+/// Why a connection gets no slot. The message is sent to the peer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SlotRefusal {
-    /// Its address has reached its limit.
+    /// The address of the peer has reached its limit.
     #[error("your address has reached its limit of connections ({0}); try again when one has ended")]
     Address(usize),
-    /// Its group has reached its limit.
+    /// The group of the peer's address has reached its limit.
     #[error("your network has reached its limit of connections ({0}); try again when one has ended")]
     Group(usize),
-    /// No slot is free, and its own address has the most connections.
+    /// All slots are in use, and no other connection can be evicted.
     #[error("the server has as many connections as it can hold; try again later")]
     Full,
 }
 
-/// The slot of a new connection, and the connection that is evicted for it.
+/// The slot of a new connection, and the connection that was evicted for it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct EnteredSlot {
     /// The new connection.
     pub slot: SlotId,
-    /// The evicted stranger. Its slot is already free; the caller closes its connection.
+    /// The evicted stranger, if any. Its slot is already free. The caller must close the connection.
     pub gives_way: Option<SlotId>,
 }
 
-/// The first `bits` bits of an address, for IPv4 and IPv6. An IPv4-mapped IPv6 address (RFC 4291 section 2.5.5.2) counts as IPv4.
+/// The prefix of an address with `bits[0]` bits for IPv4 and `bits[1]` bits for IPv6. An IPv4-mapped IPv6 address (RFC
+/// 4291 section 2.5.5.2) counts as IPv4.
 fn network(address: IpAddr, bits: [u32; 2]) -> IpAddr {
     match address.to_canonical() {
         IpAddr::V4(address) => {
@@ -141,7 +147,7 @@ fn network(address: IpAddr, bits: [u32; 2]) -> IpAddr {
     }
 }
 
-/// The prefixes that count as one address and as one group.
+/// The prefixes of an address that count as one address (/32 or /64) and as one group (/24 or /48).
 fn counted(address: IpAddr) -> [IpAddr; 2] {
     [network(address, [32, 64]), network(address, [24, 48])]
 }
@@ -151,7 +157,7 @@ fn counted(address: IpAddr) -> [IpAddr; 2] {
 struct StrangerGroup {
     len: usize,
     by_address: BTreeMap<IpAddr, BTreeSet<SlotId>>,
-    /// Addresses by the number of their strangers.
+    /// Addresses of the group, ordered by their number of strangers.
     ranked: BTreeSet<(usize, IpAddr)>,
 }
 
@@ -160,19 +166,19 @@ struct StrangerGroup {
 pub struct ConnectionSlots {
     limits: SlotLimits,
     next: u64,
-    /// Address of each connection, and whether it is known.
+    /// Address of each connection, and whether the connection is known.
     slots: BTreeMap<SlotId, (IpAddr, bool)>,
-    /// Connections of each address, and of each group.
+    /// Number of connections of each address, and of each group.
     of_address: BTreeMap<IpAddr, usize>,
     of_group: BTreeMap<IpAddr, usize>,
     strangers: usize,
     groups: BTreeMap<IpAddr, StrangerGroup>,
-    /// Groups by the number of their strangers.
+    /// Groups, ordered by their number of strangers.
     ranked: BTreeSet<(usize, IpAddr)>,
 }
 
 impl ConnectionSlots {
-    /// Creates empty slots.
+    /// Creates slots without connections.
     pub fn new(limits: SlotLimits) -> Self {
         Self {
             limits,
@@ -186,12 +192,12 @@ impl ConnectionSlots {
         }
     }
 
-    /// Changes the limit of all connections. Existing connections stay.
+    /// Changes the total limit. Existing connections keep their slots.
     pub fn set_total(&mut self, total: usize) {
         self.limits.total = total;
     }
 
-    /// Connections that have a slot.
+    /// Number of connections that have a slot.
     pub fn len(&self) -> usize {
         self.slots.len()
     }
@@ -201,10 +207,10 @@ impl ConnectionSlots {
         self.slots.is_empty()
     }
 
-    /// Admits a connection from `from`, as a stranger.
+    /// Admits a connection from the address `from` as a stranger.
     ///
     /// # Errors
-    /// If there is no slot for it.
+    /// If there is no slot for the connection.
     pub fn enter(&mut self, from: IpAddr) -> Result<EnteredSlot, SlotRefusal> {
         let [address, group] = counted(from);
         if !from.to_canonical().is_loopback() || self.limits.on_loopback {
@@ -231,12 +237,12 @@ impl ConnectionSlots {
         Ok(EnteredSlot { slot, gives_way })
     }
 
-    /// The stranger to evict for a connection from `address`; `None` if that address would have the most strangers.
+    /// The stranger to evict for a connection from `address`; `None` if no other address has more strangers.
     fn find_evicted(&self, address: IpAddr, group: IpAddr) -> Option<SlotId> {
         let own = self.groups.get(&group);
         let (_, largest) = *self.ranked.last()?;
         let own_len = own.map_or(0, |own| own.len);
-        // Among the largest groups, that of the new connection is chosen.
+        // If the new connection's own group is one of the largest groups, it is chosen.
         let is_own = self.groups[&largest].len <= own_len;
         let chosen = if is_own { own? } else { &self.groups[&largest] };
         let (most, of) = *chosen.ranked.last()?;
@@ -247,10 +253,11 @@ impl ConnectionSlots {
         chosen.by_address.get(&of)?.first().copied()
     }
 
-    /// Makes a stranger a known connection, after its peer has proved itself.
+    /// Makes a stranger a known connection.
     ///
     /// # Errors
-    /// If the limit of known connections is reached, or the stranger was evicted. It has no slot then, and the caller closes it.
+    /// If the limit of known connections is reached, or the stranger was evicted. The connection then has no slot, and
+    /// the caller must close it.
     pub fn prove(&mut self, slot: SlotId) -> Result<(), SlotRefusal> {
         let Some((address, is_known)) = self.slots.get(&slot).copied() else { return Err(SlotRefusal::Full) };
         if is_known {
@@ -353,7 +360,7 @@ mod tests {
         enter(&mut slots, "192.0.3.3").unwrap();
         slots.leave(last.slot);
         enter(&mut slots, "192.0.2.3").unwrap();
-        // A /64 is an address, and a /48 a group.
+        // A /64 counts as one address, and a /48 as one group.
         for from in ["2001:db8:1:2::1", "2001:db8:1:2::2", "2001:db8:1:2:9::"] {
             enter(&mut slots, from).unwrap();
         }
@@ -400,7 +407,7 @@ mod tests {
         assert!(strangers.iter().all(|entered| entered.gives_way.is_none()));
         let newcomer = enter(&mut slots, "198.51.100.1").unwrap();
         assert_eq!(newcomer.gives_way, Some(strangers[0].slot));
-        // A known connection is never evicted, and their number is limited.
+        // Known connections are never evicted, and their number is limited.
         assert_eq!(slots.prove(newcomer.slot), Err(SlotRefusal::Full));
         slots.leave(known[0]);
         let again = enter(&mut slots, "198.51.100.1").unwrap();
@@ -409,7 +416,7 @@ mod tests {
     }
 
     proptest! {
-        /// For any order of opening, proving and ending, the counts are those of the connections.
+        /// The counts agree with the existing connections for any order of connections that open, become known or end.
         #[test]
         fn the_counts_are_those_of_the_connections(
             steps in prop::collection::vec((0u8..3, 0u8..3, 0u8..2, 0usize..30), 1..200)

@@ -9,12 +9,12 @@ use crate::proc::number;
 pub struct Hierarchy<'a> {
     /// The mount point.
     pub folder: PathBuf,
-    /// Version 1: the mount options, separated by commas, which include the controllers.
+    /// For version 1: the mount options, separated by commas, which include the controllers. `None` for version 2.
     options: Option<&'a str>,
 }
 
 impl<'a> Hierarchy<'a> {
-    /// All hierarchies in the text of `/proc/self/mountinfo`, in its order.
+    /// All hierarchies in the text of `/proc/self/mountinfo`, in the order of its lines.
     pub fn all(mounts: &'a str) -> impl Iterator<Item = Self> {
         mounts.lines().filter_map(|line| {
             let (place, system) = line.split_once(" - ")?;
@@ -30,19 +30,19 @@ impl<'a> Hierarchy<'a> {
         })
     }
 
-    /// Whether it is of version 1 and has this controller.
+    /// Whether this is a hierarchy of version 1 with this controller.
     pub fn has(&self, controller: &str) -> bool {
         self.options.is_some_and(|options| options.split(',').any(|option| option == controller))
     }
 
-    /// Whether it is of version 2, which has all controllers that are not of version 1.
+    /// Whether this is the hierarchy of version 2, which has all controllers that no hierarchy of version 1 has.
     pub const fn is_unified(&self) -> bool {
         self.options.is_none()
     }
 }
 
-/// How long a control group of either version has throttled its processes because they had used up their quota, ns. `None` if the
-/// group has no such counter.
+/// How long the processes of a control group were throttled because they had used up their quota, ns. Works for both
+/// versions. `None` if the group has no such counter.
 pub fn throttled_in(folder: &Path) -> Option<u64> {
     let text = std::fs::read_to_string(folder.join("cpu.stat")).ok()?;
     number(&text, "throttled_time").or_else(|| Some(number(&text, "throttled_usec")? * 1000))

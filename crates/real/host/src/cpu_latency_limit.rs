@@ -3,24 +3,26 @@
 use std::fs::File;
 use std::io::Write;
 
-/// The file that takes the limit of the wake-up latency, µs; the limit holds while the file is open (admin-guide/pm, "CPU latency
-/// limits").
+/// The file to which the limit of the wake-up latency is written, µs. The limit is in effect while the file is open
+/// (admin-guide/pm, "CPU latency limits").
 const LIMIT: &str = "/dev/cpu_dma_latency";
 
-/// Keeps the idle processors of this machine from halting until it is dropped. The kernel removes the limit when the process ends
-/// in any way.
+/// Prevents the idle processors of this machine from halting, until this value is dropped. The kernel removes the limit
+/// when the process ends, for whatever reason.
 ///
-/// A halted processor needs 10 to 50 µs to run again, and a virtual one waits for its hypervisor. On a shared host this took 4 to
-/// 13 % of a run from a source that slept between datagrams, in pieces of milliseconds. With awake processors it was 0.3 %. Awake
-/// processors use more power, but no time that another thread wants.
+/// A halted processor needs 10 to 50 µs to run again, and a virtual processor waits for its hypervisor. On a shared
+/// host, a source that slept between datagrams lost 4 to 13 % of the run's time in this way, in periods of
+/// milliseconds. It lost 0.3 % when the processors did not halt. Processors that do not halt use more power, but they
+/// take no time from other threads.
 #[derive(Debug)]
 pub struct CpuLatencyLimit {
-    /// The limit holds while this is open.
+    /// The open file, which keeps the limit in effect.
     _limit: File,
 }
 
 impl CpuLatencyLimit {
-    /// Keeps processors awake from now on, if the process may write the file, which belongs to root, and the kernel supports it.
+    /// Prevents processors from halting from now on. `None` if the kernel does not support the limit, or if the process
+    /// may not write the file, which belongs to root.
     pub fn keep() -> Option<Self> {
         let mut limit = File::options().write(true).open(LIMIT).ok()?;
         limit.write_all(&0_i32.to_ne_bytes()).ok()?;
@@ -39,7 +41,7 @@ mod tests {
 
     #[test]
     fn the_kernel_reads_back_no_latency_at_all() {
-        // Without root the file can be neither written nor read.
+        // A process without root rights can neither write nor read the file.
         let kept = CpuLatencyLimit::keep();
         assert_eq!(kept.is_some(), limit().is_some());
         assert!(limit().is_none_or(|limit| limit == 0));

@@ -1,8 +1,8 @@
 //! A load on a host's processors: threads that compute for a share of the time of each processor.
 //!
-//! The load has normal priority. If all programs together want more than a processor has, the kernel divides the time: of two
-//! programs that want all, each has half. The load catches up on at most one period, because it asks for a share of the time and
-//! not for an amount of work.
+//! The load has normal priority. If all programs together need more time than a processor has, the kernel divides the
+//! time: of two programs that always compute, each gets half. The load stands for a share of time, not for an amount of
+//! work, so after a delay it catches up on at most one period.
 
 use std::hint::black_box;
 use std::io;
@@ -14,20 +14,20 @@ use rustix::time::{ClockId, clock_gettime};
 
 use crate::monotonic_nanos;
 
-/// Period in which the load takes its share. It is short compared with the timers of transports; the shortest is the delayed
-/// acknowledgement of 40 ms (TCP_DELACK_MIN of Linux's `tcp.h`).
+/// Period in which the load uses its share once. It is short compared with the timers of transport protocols, of which
+/// the shortest is the delayed acknowledgement of 40 ms (TCP_DELACK_MIN of Linux's `tcp.h`).
 pub const LOAD_PERIOD: Duration = Duration::from_millis(10);
 
-/// Computations between two readings of the clocks: some microseconds.
+/// Number of computations between two readings of the clocks. They take some microseconds.
 const STEPS: u32 = 4096;
 
-/// Outstanding load of one processor: the share of each started period, less the time already computed.
+/// Outstanding load of one processor: the sum of the shares of all started periods minus the time already computed.
 #[derive(Clone, Debug)]
 struct LoadDemand {
-    /// Time in each period, ns.
+    /// Time to compute in each period, ns.
     share: u64,
     done: u64,
-    /// Missed time that is not caught up on, ns.
+    /// Missed time that will not be caught up on, ns.
     given_up: u64,
 }
 
@@ -37,7 +37,8 @@ impl LoadDemand {
         Self { share, done: 0, given_up: 0 }
     }
 
-    /// Time to compute in period `period`, from 0, ns: its share, and at most one share of earlier periods.
+    /// Time to compute in the period with this number (from 0), ns: its own share, and at most one share missed in
+    /// earlier periods.
     fn owed(&mut self, period: u64) -> u64 {
         let due = self.share.saturating_mul(period + 1);
         let owed = due.saturating_sub(self.done + self.given_up);
@@ -47,7 +48,8 @@ impl LoadDemand {
     }
 }
 
-/// Puts a load of `share` (0 to 1) on each of `processors`, in a thread of its own each, until `until` returns.
+/// Puts a load of `share` (0 to 1) on each of `processors` and calls `until`. Each processor has its own thread, which
+/// continues until the process ends.
 ///
 /// # Errors
 /// If a thread cannot be started, or bound to its processor.
@@ -110,7 +112,7 @@ fn compute(span: u64, end: u64) -> u64 {
 /// Processor time of this thread, ns.
 fn ran() -> u64 {
     let time = clock_gettime(ClockId::ThreadCPUTime);
-    // A thread's time is not negative.
+    // The processor time of a thread is never negative.
     time.tv_sec.cast_unsigned() * 1_000_000_000 + time.tv_nsec.cast_unsigned()
 }
 
@@ -140,7 +142,7 @@ mod tests {
         assert_eq!(demand.owed(1), PERIOD / 2 - 7_000);
     }
 
-    /// After a second without the processor, the load catches up on one period only.
+    /// After one second without the processor, the load catches up on only one period.
     #[test]
     fn what_it_was_kept_from_is_made_up_for_one_period() {
         let mut demand = LoadDemand::new(0.4);
@@ -160,8 +162,8 @@ mod tests {
         assert_eq!(LoadDemand::new(0.0).owed(5), 0);
     }
 
-    /// The kernel's count of the thread's time is the requested share, within a period at each end and the time that it waited
-    /// for the processor.
+    /// The thread's processor time, as counted by the kernel, is the requested share. The tolerance is one period at
+    /// each end and the time for which the thread waited for the processor.
     #[test]
     fn the_kernel_counts_the_share_that_was_asked_for() {
         let share = 0.3;

@@ -7,14 +7,14 @@ use netrig_core::{Data, DatagramId, Duration, Instant};
 /// Length of the stamp, bytes.
 pub const STAMP_LEN: usize = 28;
 
-/// Length of the short stamp, for datagrams without room for the full one, bytes. It is the shortest datagram that can be sent,
-/// in an IPv4 packet of 40 bytes.
+/// Length of the short stamp, for datagrams without room for the full stamp, bytes. It is also the length of the
+/// shortest datagram that can be sent, in an IPv4 packet of 40 bytes.
 pub const SHORT_LEN: usize = 12;
 
-/// Identifies netrig's datagrams; the last byte is the version of the format.
+/// First bytes of a full stamp. The last byte is the version of the format.
 const MAGIC: [u8; 3] = [0x6E, 0x72, 1];
 
-/// The same for a short stamp.
+/// First bytes of a short stamp.
 const SHORT_MAGIC: [u8; 3] = [0x6E, 0x72, 0x81];
 
 /// The stamp at the beginning of every datagram, in network byte order.
@@ -22,25 +22,26 @@ const SHORT_MAGIC: [u8; 3] = [0x6E, 0x72, 0x81];
 /// | bytes | what |
 /// |---|---|
 /// | 0–2 | `n`, `r`, the format's version: 1 |
-/// | 3 | 0 if the rest is of no interest, 1 if it is content, 2 if it is an answer |
+/// | 3 | 0 if the rest is fill without meaning, 1 if it is content, 2 if it is an answer |
 /// | 4–7 | the flow's number |
 /// | 8–15 | the datagram's number in its flow, from 0 |
-/// | 16–23 | when it was given to the kernel, ns since the start of the run |
-/// | 24–27 | how late that was, ns, at most 4.29 s |
+/// | 16–23 | the time at which it was passed to the kernel, ns since the start of the run |
+/// | 24–27 | its delay after the intended send time, ns, at most 4.29 s |
 ///
-/// In an answer, 16 bytes follow the stamp: the number and the sending time of the answered datagram.
+/// In an answer, 16 bytes follow the stamp: the number and the send time of the answered datagram.
 ///
-/// A datagram shorter than that has the lowest bits of the first three only: 0–2 `n`, `r`, 0x81; 3 the flow's number; 4–7 the
-/// datagram's; 8–11 the time. They are unambiguous if the transit time is below 2.1 s.
+/// A datagram that is shorter than the stamp has a short stamp instead, which contains only the lowest bits of each
+/// value: bytes 0–2 are `n`, `r`, 0x81; byte 3 is the flow's number; bytes 4–7 are the datagram's number; bytes 8–11
+/// are the send time. The values are unambiguous if the transit time is below 2.1 s.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DatagramStamp {
     /// The flow's number.
     pub flow: u32,
     /// The datagram's number in the flow, from 0.
     pub number: u64,
-    /// When the datagram was given to the kernel.
+    /// When the datagram was passed to the kernel.
     pub sent: Instant,
-    /// Delay after the application's intended sending time.
+    /// Delay of `sent` after the send time that the application intended.
     pub late: Duration,
     /// Kind of the bytes after the stamp.
     pub rest: PayloadKind,
@@ -50,7 +51,7 @@ pub struct DatagramStamp {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum PayloadKind {
-    /// Fill without content.
+    /// Fill: bytes without meaning.
     Fill = 0,
     /// Content for the receiving application.
     Content = 1,
@@ -110,15 +111,16 @@ impl DatagramStamp {
         bytes
     }
 
-    /// The short stamp in the first bytes of a datagram that arrived at `at`, when number `expected` was the next of `flow`;
-    /// `None` if there is none, or it belongs to another flow. `late` is zero, because a short stamp does not contain it.
+    /// The short stamp in the first bytes of a datagram that arrived at `at`. `expected` is the number of the datagram
+    /// of `flow` that should arrive next. `None` if there is no short stamp, or it belongs to another flow. `late` is
+    /// zero, because a short stamp does not contain it.
     pub fn decode_short(bytes: &[u8], flow: u32, at: Instant, expected: u64) -> Option<Self> {
         let bytes: &[u8; SHORT_LEN] = bytes.first_chunk()?;
         let half = |at: usize| bytes[at..].first_chunk().map(|chunk| u32::from_be_bytes(*chunk));
         if bytes[..3] != SHORT_MAGIC || bytes[3] != flow as u8 {
             return None;
         }
-        // The nearest number and time with these lowest bits.
+        // The number and the time with these lowest bits that are nearest to the expected values.
         let ahead = half(4)?.wrapping_sub(expected as u32).cast_signed();
         let ago = (at.as_nanos() as u32).wrapping_sub(half(8)?).cast_signed();
         let number = expected.checked_add_signed(ahead.into())?;
@@ -126,14 +128,15 @@ impl DatagramStamp {
         Some(Self { flow, number, sent, late: Duration::ZERO, rest: PayloadKind::Fill })
     }
 
-    /// When the application intended to send it; right if it was less than 4.29 s late.
+    /// When the application intended to send the datagram. Correct if the datagram was less than 4.29 s late.
     pub fn intended(&self) -> Instant {
         Instant::from_nanos(self.sent.as_nanos().saturating_sub(self.late.as_nanos()))
     }
 }
 
-/// The rest of a datagram with `data`. Fill is shortened by the stamp, so that the datagram has the application's length. Content
-/// keeps all its bytes, so the datagram is longer by the stamp.
+/// The part of a datagram after its stamp, for the application's `data`. Fill is shortened by the length of the stamp,
+/// so that the datagram has the length of `data`. Content keeps all its bytes, so the datagram is longer than `data` by
+/// the stamp.
 ///
 /// `None` if the fill is shorter than a short stamp.
 pub fn body(data: Data) -> Option<DatagramBody> {
@@ -149,7 +152,7 @@ pub fn body(data: Data) -> Option<DatagramBody> {
 /// Length of the answered datagram's identifier, bytes.
 const ANSWERED_LEN: usize = 16;
 
-/// The rest of an answer of `size` bytes in total; `None` if that is too short.
+/// The part after the stamp of an answer of `size` bytes in total; `None` if `size` is too small.
 pub fn answer_body(answered: DatagramId, size: u64) -> Option<DatagramBody> {
     let len = usize::try_from(size).ok()?.checked_sub(STAMP_LEN)?;
     let mut bytes = vec![0; len];
@@ -158,7 +161,8 @@ pub fn answer_body(answered: DatagramId, size: u64) -> Option<DatagramBody> {
     Some(DatagramBody::Content(bytes.into()))
 }
 
-/// The datagram that an answer answers, from the bytes of the whole answer; `None` if they are too few.
+/// Parses the identifier of the answered datagram from the bytes of an answer, including its stamp; `None` if the
+/// answer is too short.
 pub fn answered(bytes: &[u8]) -> Option<DatagramId> {
     let number =
         |at: usize| bytes.get(STAMP_LEN + at..)?.first_chunk().map(|chunk| u64::from_be_bytes(*chunk));
@@ -168,13 +172,13 @@ pub fn answered(bytes: &[u8]) -> Option<DatagramId> {
 /// The bytes of a datagram after its stamp.
 #[derive(Clone, Debug)]
 pub enum DatagramBody {
-    /// A short stamp and zeros, with this total length, less than that of a full stamp.
+    /// A short stamp and zeros, with this total length, which is less than that of a full stamp.
     Short(usize),
     /// This number of zeros.
     Fill(u64),
     /// These bytes.
     Content(Arc<[u8]>),
-    /// These bytes without a stamp: the application's whole datagram.
+    /// These bytes are the whole datagram, without a stamp.
     Whole(Arc<[u8]>),
 }
 
@@ -210,7 +214,7 @@ mod tests {
     }
 
     proptest! {
-        /// For all times and numbers within the range of 32 bits.
+        /// Checks times and numbers whose distance from the expected values is within the range of 32 bits.
         #[test]
         fn a_short_stamp_is_completed_by_what_is_near(
             flow: u32,

@@ -1,9 +1,9 @@
-//! Limits of open descriptors.
+//! Limits of open file descriptors.
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
-/// Raises the limit of open descriptors to `needed`, beyond the hard limit if the process may (CAP_SYS_RESOURCE), else up to it.
-/// Returns the allowed number. The kernel's table has room for them.
+/// Raises the limit of open descriptors to `needed`. Without CAP_SYS_RESOURCE, the hard limit is the maximum. Also
+/// enlarges the kernel's table of descriptors accordingly. Returns the allowed number.
 pub fn allowed_descriptors(needed: u64) -> u64 {
     let allowed = allowed_by_limits(needed);
     enlarge_table(needed.min(allowed));
@@ -27,16 +27,17 @@ fn allowed_by_limits(needed: u64) -> u64 {
 /// Enlarges the kernel's table of descriptors in advance. If the table grows later, the calling thread waits for an RCU grace
 /// period, which takes tens of milliseconds on a busy machine (fs/file.c, `expand_fdtable`).
 fn enlarge_table(descriptors: u64) {
-    /// Some 8 MB.
+    /// Maximum number of descriptors for which the table is enlarged. The table then takes about 8 MB.
     const MOST: u64 = 1 << 20;
     let last = descriptors.min(MOST).saturating_sub(1);
     if let Ok(last) = i32::try_from(last) {
-        // The table does not shrink when the copy is closed. If the copy fails, the table grows later.
+        // The table does not shrink when the copied descriptor is closed. If the copy fails, the table grows later.
         let _ = rustix::io::fcntl_dupfd_cloexec(std::io::stderr(), last);
     }
 }
 
-/// Fewer open files than a server needs for all connections that its limits allow. It holds as many as it can.
+/// The system allows fewer open files than a server needs for all connections that its limits allow. The server then
+/// holds fewer connections.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
     "the system allows {allowed} open files, and all connections need {needed}; the server holds {connections} connections and \
@@ -51,8 +52,9 @@ pub struct DescriptorShortage {
     pub connections: usize,
 }
 
-/// How many of `wanted` connections a server can hold, if each needs `each` descriptors and the server `others` of its own.
-/// Raises the limit of descriptors if possible. The second value describes the shortage, if not all fit.
+/// Number of connections that a server can hold, at most `wanted`. Each connection needs `each` descriptors, and the
+/// server needs `others` in addition. Raises the limit of descriptors if possible. The second value describes the
+/// shortage, if there is one.
 pub fn connections_within(wanted: usize, each: u64, others: u64) -> (usize, Option<DescriptorShortage>) {
     let needed = (wanted as u64).saturating_mul(each).saturating_add(others);
     let allowed = allowed_descriptors(needed);

@@ -3,7 +3,7 @@
 use std::fs::File;
 use std::io::{self, Read as _};
 
-/// Octets of `/dev/urandom` (random(4)).
+/// Reads `N` random octets from `/dev/urandom` (random(4)).
 ///
 /// # Errors
 /// If the source cannot be read.

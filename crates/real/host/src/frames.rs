@@ -1,7 +1,7 @@
-//! Frames on a byte stream: a length and a JSON document each.
+//! Frames on a byte stream. Each frame contains a JSON document.
 //!
-//! A frame is the length of its document, four bytes in network byte order, and the document. The protocols of agents,
-//! probes and meters consist of such frames.
+//! A frame consists of the length of its document (four bytes in network byte order) and the document. The protocols of
+//! agents, probes and meters consist of such frames.
 
 use std::io::{self, Read, Write};
 
@@ -10,11 +10,11 @@ use serde::de::DeserializeOwned;
 
 use crate::shown_up_to;
 
-/// Maximum length of a frame's document, bytes. The longest document is the order to replay a trace: a datagram takes at least 12
-/// B of an experiment file of 1 MiB and at most 38 B of a frame.
+/// Maximum length of a frame's document, bytes. The longest document is the order to replay a trace. A datagram of the
+/// trace takes at least 12 B in an experiment file, which has at most 1 MiB, and at most 38 B in a frame.
 pub const MAX_FRAME: usize = 4 << 20;
 
-/// Bytes of a complaint about a document that are repeated in an error.
+/// Maximum number of characters of the JSON parser's message that an error repeats.
 const LONGEST_COMPLAINT: usize = 240;
 
 /// Why a frame could not be read or written.
@@ -36,7 +36,7 @@ pub enum FrameError {
     Malformed(String),
 }
 
-/// Writes one frame, and flushes.
+/// Writes one frame and flushes the stream.
 ///
 /// # Errors
 /// If the stream fails or the document is too long.
@@ -59,17 +59,17 @@ impl From<serde_json::Error> for FrameError {
     }
 }
 
-/// Reads one frame; `None` if the stream ends before its first byte.
+/// Reads one frame; `None` if the stream ends before the first byte of the frame. Memory is allocated as bytes arrive,
+/// not according to the announced length.
 ///
 /// # Errors
-/// If the stream fails or ends within a frame, or the document is too long or not what is expected. Memory is allocated as bytes
-/// arrive, not by the announced length.
+/// If the stream fails or ends within a frame, the document is too long, or the document cannot be parsed as `T`.
 pub fn read_frame<T: DeserializeOwned>(stream: &mut impl Read) -> Result<Option<T>, FrameError> {
     read_frame_within(stream, MAX_FRAME)
 }
 
-/// Reads one frame with a document of at most `most` bytes, and never more than [`MAX_FRAME`]. It bounds the memory that a peer
-/// without a proof of its identity can occupy.
+/// Reads one frame with a document of at most `most` bytes, and never more than [`MAX_FRAME`]. This limits the memory
+/// that an unauthenticated peer can occupy.
 ///
 /// # Errors
 /// Like [`read_frame`].

@@ -1,4 +1,4 @@
-//! Host addresses with an interface, as text and as socket addresses.
+//! IP addresses of hosts, with the interface of link-local addresses, as text and as socket addresses.
 
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV6};
@@ -9,8 +9,8 @@ use rustix::net::netdevice::{index_to_name, name_to_index};
 use rustix::net::{AddressFamily, SocketType};
 use serde::{Serialize, Serializer};
 
-/// An IP address, and for a link-local address the interface: `fe80::1%eth0` (RFC 4007 section 11). The interface is valid on
-/// this host only.
+/// An IP address. A link-local address also has its interface, as in `fe80::1%eth0` (RFC 4007 section 11), which is
+/// valid only on this host.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct HostAddress {
     ip: IpAddr,
@@ -40,8 +40,8 @@ setting_texts! {
 }
 
 impl HostAddress {
-    /// The unspecified address of the IP version of `peer`: a socket that is bound to it can reach `peer` from whichever address
-    /// the kernel chooses.
+    /// The unspecified address of the same IP version as `peer`. If a socket is bound to it, the kernel chooses the
+    /// local address from which it reaches `peer`.
     pub const fn unspecified_for(peer: SocketAddr) -> Self {
         let ip = match peer {
             SocketAddr::V4(_) => IpAddr::V4(Ipv4Addr::UNSPECIFIED),
@@ -55,7 +55,7 @@ impl HostAddress {
         self.ip
     }
 
-    /// The socket address of a port of the host.
+    /// The socket address of this host with a port.
     pub fn at(self, port: u16) -> SocketAddr {
         match self.ip {
             IpAddr::V4(ip) => (ip, port).into(),
@@ -63,11 +63,12 @@ impl HostAddress {
         }
     }
 
-    /// Reads a host with its port: `192.0.2.1:5060`, `[2001:db8::1]:5060`, `[fe80::1%eth0]:5060`. An address without a port, in
-    /// brackets or not, has the port `usual` if that is given.
+    /// Parses a host with its port: `192.0.2.1:5060`, `[2001:db8::1]:5060`, `[fe80::1%eth0]:5060`. If the text has no
+    /// port, the port is `usual`, if that is given. Without a port, an IPv6 address may be written with or without
+    /// brackets.
     ///
     /// # Errors
-    /// [`HostAddressError::Form`] if the port or the syntax is wrong, else the error of the address.
+    /// [`HostAddressError::Form`] if the port or the syntax is wrong, otherwise the error of the address.
     pub fn with_port(text: &str, usual: Option<u16>) -> Result<SocketAddr, HostAddressError> {
         let typed = |digits: &str| digits.parse().map_err(|_| HostAddressError::Form);
         if let Some(rest) = text.strip_prefix('[') {
@@ -91,7 +92,7 @@ impl HostAddress {
         }
     }
 
-    /// The text of a host with its port, as [`HostAddress::with_port`] reads it.
+    /// The text of a host with its port, in the form that [`HostAddress::with_port`] parses.
     pub fn text_with_port(address: SocketAddr) -> String {
         let host = Self::from(address);
         match host.ip {
@@ -117,7 +118,7 @@ impl From<IpAddr> for HostAddress {
 impl FromStr for HostAddress {
     type Err = HostAddressError;
 
-    /// The interface is given by its name or its index on this host.
+    /// Parses an address. The interface may be given by its name or by its index on this host.
     fn from_str(text: &str) -> Result<Self, HostAddressError> {
         let (ip, interface) = text.split_once('%').map_or((text, None), |(ip, name)| (ip, Some(name)));
         let ip: IpAddr = ip.parse().map_err(|_| HostAddressError::Form)?;
@@ -134,7 +135,7 @@ impl FromStr for HostAddress {
     }
 }
 
-/// Writes the interface's name, or its index if it is gone.
+/// Writes the interface as its name, or as its index if the interface no longer exists.
 impl fmt::Display for HostAddress {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.ip.fmt(f)?;
@@ -152,21 +153,21 @@ impl Serialize for HostAddress {
     }
 }
 
-/// The index of an interface of this host, from its name or index; `None` if it does not exist.
+/// The index of an interface of this host, from its name or its index as text; `None` if the interface does not exist.
 fn number(text: &str) -> Option<u32> {
     let any = rustix::net::socket(AddressFamily::INET, SocketType::DGRAM, None).ok()?;
     let named = name_to_index(&any, text).ok();
     named.or_else(|| text.parse().ok().filter(|number| index_to_name(&any, *number).is_ok()))
 }
 
-/// The name of an interface of this host.
+/// The name of the interface with this index; `None` if the interface does not exist.
 fn name(number: u32) -> Option<String> {
     let any = rustix::net::socket(AddressFamily::INET, SocketType::DGRAM, None).ok()?;
     index_to_name(any, number).ok()
 }
 
-/// Whether an address belongs to the public Internet: it is not loopback, link-local or private (RFC 1918, RFC 6598, RFC 4193),
-/// nor reserved for documentation and benchmarks (RFC 5737, RFC 3849, RFC 2544).
+/// Whether an address belongs to the public Internet. Loopback, link-local and private addresses (RFC 1918, RFC 6598,
+/// RFC 4193), and addresses for documentation and benchmarks (RFC 5737, RFC 3849, RFC 2544), do not belong to it.
 pub fn is_public(address: IpAddr) -> bool {
     match address {
         IpAddr::V4(v4) => {

@@ -1,4 +1,4 @@
-//! A connection whose waits always end: with success, a time-out, or the end of the program.
+//! A connection whose waits always end: with success, after a time-out, or when a stop flag is set.
 
 use std::io::{self, IoSlice, Read, Write};
 use std::net::{Shutdown, TcpStream};
@@ -14,17 +14,18 @@ use crate::transient_error::is_transient;
 /// Maximum duration of one wait for a socket, after which the stop flag is checked.
 const LOOK_EVERY: Duration = Duration::from_millis(20);
 
-/// Waits briefly until a socket is readable.
+/// Waits at most 20 ms until a socket is readable. Returns whether it is readable.
 pub fn readable(socket: impl AsFd) -> io::Result<bool> {
     ready(socket, PollFlags::IN, LOOK_EVERY)
 }
 
-/// Whether data or the end of the stream can be read at once.
+/// Whether data or the end of the stream can be read without waiting.
 pub fn is_readable(socket: &impl AsFd) -> bool {
     ready(socket, PollFlags::IN, Duration::ZERO).unwrap_or(false)
 }
 
-/// Whether a socket becomes ready within this time. A signal ends the wait early.
+/// Waits until a socket is ready, at most for the time `within`, and returns whether it is ready. A signal ends the
+/// wait early.
 fn ready(socket: impl AsFd, what: PollFlags, within: Duration) -> io::Result<bool> {
     let timeout = Timespec::try_from(within).map_err(io::Error::other)?;
     match poll(&mut [PollFd::new(&socket, what)], Some(&timeout)) {
@@ -34,10 +35,10 @@ fn ready(socket: impl AsFd, what: PollFlags, within: Duration) -> io::Result<boo
     }
 }
 
-/// Sends a last message without waiting for the peer, and closes the sending side. Errors are ignored.
+/// Sends a last message without waiting for the peer, and shuts down the sending direction. Errors are ignored.
 pub fn dismiss(mut socket: &TcpStream, message: &[u8]) {
     if socket.set_nonblocking(true).is_ok() {
-        // Unread octets would make the kernel reset the connection before the message is delivered.
+        // If octets were left unread, the kernel would reset the connection before the message is delivered.
         let _ = socket.read(&mut [0; 1 << 13]);
         let _ = socket.write(message);
         let _ = socket.shutdown(Shutdown::Write);
@@ -48,11 +49,11 @@ pub fn dismiss(mut socket: &TcpStream, message: &[u8]) {
 #[derive(Clone, Copy, Debug)]
 pub struct InterruptibleStream<'a> {
     stream: &'a TcpStream,
-    /// It is checked during each wait.
+    /// The stop flag, which is checked during each wait.
     stop: Option<&'a AtomicBool>,
     /// Time-out of a single wait.
     pub patience: Duration,
-    /// Deadline of all reads and writes, if there is one. It also holds for a peer that never lets them wait.
+    /// Deadline of all reads and writes, if there is one. It also applies if no read or write has to wait.
     pub until: Option<Instant>,
 }
 
@@ -68,7 +69,8 @@ impl<'a> InterruptibleStream<'a> {
         Self { stream, stop: None, patience: Duration::MAX, until: Some(until) }
     }
 
-    /// Repeats an operation until it does not block.
+    /// Repeats an operation until it succeeds or fails with an error that is not transient. Waits for the socket
+    /// between the attempts, until the deadline has passed or the stop flag is set.
     fn when_ready<T>(
         &self,
         what: PollFlags,

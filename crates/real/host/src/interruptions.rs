@@ -5,10 +5,10 @@ use serde::{Deserialize, Serialize};
 use crate::proc::{self, TICK_S, ThreadTimes};
 use crate::{Precedence, monotonic_nanos};
 
-/// If the hypervisor takes a larger share of the processors' time, the run is not valid.
+/// If the hypervisor takes a larger share of the processors' time than this, the run is not valid.
 const STOLEN: f64 = 0.01;
 
-/// Less time than this is ignored, s: the kernel counts hundredths of a second.
+/// Stolen time below this value is ignored, s. The kernel counts it in hundredths of a second.
 const UNNOTICED: f64 = 0.1;
 
 /// Interruptions of a thread during a run.
@@ -16,9 +16,9 @@ const UNNOTICED: f64 = 0.1;
 pub struct Interruptions {
     /// Share of the time of all processors that the hypervisor gave to other machines (0 to 1).
     pub steal: f64,
-    /// That time, s.
+    /// Processor time that the hypervisor gave to other machines, s.
     pub stolen: f64,
-    /// Share of the time for which the thread was runnable without a processor (0 to 1): `run_delay` of its schedstat.
+    /// Share of the time for which the thread was runnable but had no processor (0 to 1): `run_delay` of its schedstat.
     #[serde(default)]
     pub waited: f64,
     /// How often the thread was preempted (`nonvoluntary_ctxt_switches`).
@@ -26,13 +26,14 @@ pub struct Interruptions {
     /// Scheduling priority of the thread.
     #[serde(default)]
     pub precedence: Precedence,
-    /// Whether the process kept idle processors from halting.
+    /// Whether the process prevented idle processors from halting ([`CpuLatencyLimit`](crate::CpuLatencyLimit)).
     #[serde(default)]
     pub awake: bool,
 }
 
 impl Interruptions {
-    /// Why results of connections that the thread served are not valid; `None` if it waited little.
+    /// Why the results of connections that the thread served are not valid; `None` if they are valid, because the
+    /// thread waited little for a processor.
     pub fn fault_of_connections(&self) -> Option<String> {
         (self.waited > WAITED).then(|| {
             format!(
@@ -43,7 +44,7 @@ impl Interruptions {
         })
     }
 
-    /// Why the run is not valid, if the hypervisor took too much time.
+    /// Why the run is not valid; `None` unless the hypervisor took too much processor time.
     pub fn fault(&self) -> Option<String> {
         (self.steal > STOLEN && self.stolen > UNNOTICED).then(|| {
             format!(
@@ -55,10 +56,10 @@ impl Interruptions {
     }
 }
 
-/// A thread that waited for a processor for a larger share of the run may have limited its connections.
+/// If a thread waited for a processor for a larger share of the run than this, it may have limited its connections.
 const WAITED: f64 = 0.1;
 
-/// Kernel counters so far. Counters that the kernel lacks are zero.
+/// A reading of kernel counters. Counters that the kernel lacks are zero.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct InterruptionCounts {
     stolen: u64,
@@ -66,7 +67,7 @@ pub struct InterruptionCounts {
     switches: u64,
     /// Time for which the thread was runnable without a processor, ns.
     waited: u64,
-    /// When this was read, ns.
+    /// Time of the reading, ns of `CLOCK_MONOTONIC`.
     at: u64,
 }
 
@@ -92,7 +93,8 @@ impl InterruptionCounts {
         }
     }
 
-    /// The interruptions since `earlier` of a thread with this priority, which kept processors awake or not.
+    /// The interruptions since `earlier`. `precedence` is the priority of the thread, and `awake` says whether the
+    /// process prevented idle processors from halting.
     pub fn since(&self, earlier: &Self, precedence: Precedence, awake: bool) -> Interruptions {
         let time = self.time.saturating_sub(earlier.time);
         let stolen = self.stolen.saturating_sub(earlier.stolen);
@@ -140,7 +142,7 @@ mod tests {
         );
         assert!(interruptions.fault().unwrap().contains("25.0 %"));
         assert_eq!(before.since(&before, Precedence::None, false).fault(), None);
-        // One tick of a short run is a large share, but is ignored.
+        // In a short run, one stolen tick is a large share of the time, but is ignored.
         assert_eq!(
             counts("cpu  100 0 51 801 0 0 0 51 7 0", 3).since(&before, Precedence::None, false).fault(),
             None

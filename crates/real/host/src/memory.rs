@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// The bytes that all peers of a server share. Clones share the same budget.
+/// A number of bytes that all peers of a server share. All clones share the same budget.
 #[derive(Clone, Debug)]
 pub struct MemoryBudget(Arc<Pool>);
 
@@ -13,7 +13,7 @@ struct Pool {
     most: usize,
 }
 
-/// The budget has too few bytes left for a peer.
+/// The budget does not have enough bytes left for a reservation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the memory for all peers ({most} B) is used up; send less, or try again later")]
 pub struct MemoryExhausted {
@@ -35,7 +35,7 @@ impl MemoryBudget {
     /// Reserves bytes.
     ///
     /// # Errors
-    /// If there is none.
+    /// If the budget does not have enough bytes left.
     pub fn reserve(&self, bytes: usize) -> Result<MemoryReservation, MemoryExhausted> {
         let mut kept = self.none();
         kept.grow(bytes)?;
@@ -54,7 +54,7 @@ impl MemoryReservation {
     /// Reserves more bytes.
     ///
     /// # Errors
-    /// If there is none; what was kept before still is.
+    /// If the budget does not have enough bytes left. The reservation is then unchanged.
     pub fn grow(&mut self, bytes: usize) -> Result<(), MemoryExhausted> {
         let pool = &self.memory.0;
         let taken =
@@ -67,7 +67,7 @@ impl MemoryReservation {
     /// Grows or shrinks the reservation to `bytes`.
     ///
     /// # Errors
-    /// If there is none; what was kept before still is.
+    /// If the budget does not have enough bytes left. The reservation is then unchanged.
     pub fn set(&mut self, bytes: usize) -> Result<(), MemoryExhausted> {
         match bytes.checked_sub(self.bytes) {
             Some(more) => self.grow(more),
@@ -79,7 +79,7 @@ impl MemoryReservation {
         }
     }
 
-    /// Reserved bytes.
+    /// Number of reserved bytes.
     pub const fn bytes(&self) -> usize {
         self.bytes
     }

@@ -1,5 +1,5 @@
-//! The kernel's state of a Multipath TCP connection: `MPTCP_INFO`, and for each subflow `MPTCP_TCPINFO` and `MPTCP_SUBFLOW_ADDRS`
-//! (include/uapi/linux/mptcp.h).
+//! The kernel's state of a Multipath TCP connection (`MPTCP_INFO`) and of each subflow (`MPTCP_TCPINFO` and
+//! `MPTCP_SUBFLOW_ADDRS`, include/uapi/linux/mptcp.h).
 
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
@@ -13,11 +13,12 @@ const MPTCP_INFO: i32 = 1;
 const MPTCP_TCPINFO: i32 = 2;
 const MPTCP_SUBFLOW_ADDRS: i32 = 3;
 
-/// More subflows than the kernel's path manager allows a connection (MPTCP_SUBFLOWS_MAX is 8, and the first).
+/// Maximum number of subflows that are read, which is more than a connection can have: MPTCP_SUBFLOWS_MAX is 8, and the
+/// first subflow does not count.
 const MOST: usize = 16;
 /// Length of a `struct mptcp_subflow_data`, which precedes the data of the subflows.
 const HEADER: usize = 16;
-/// Room for a `struct tcp_info`; an older kernel fills only its first bytes.
+/// Space for a `struct tcp_info`, bytes. An older kernel fills only the first bytes.
 const INFO: usize = 256;
 /// Length of a `sockaddr_storage`.
 const ADDRESS: usize = 128;
@@ -27,12 +28,12 @@ const ADDRESS: usize = 128;
 pub struct MptcpInfo {
     /// Whether the connection fell back to TCP (RFC 8684 section 3.7).
     pub fell_back: bool,
-    /// Whether all sent data is acknowledged, the end of the data included.
+    /// Whether all sent data is acknowledged, including the end of the data (DATA_FIN).
     pub all_acknowledged: bool,
 }
 
 impl MptcpInfo {
-    /// Asks the kernel.
+    /// Reads the state from the kernel.
     ///
     /// # Errors
     /// If the socket is not Multipath TCP, or fell back to TCP.
@@ -73,7 +74,7 @@ impl Subflow {
     pub fn all(socket: impl AsFd) -> io::Result<Vec<Self>> {
         let ends = subflow_option(&socket, MPTCP_SUBFLOW_ADDRS, 2 * ADDRESS)?;
         let infos = subflow_option(&socket, MPTCP_TCPINFO, INFO)?;
-        // Between the two calls a subflow may have been added or removed. Then the answers do not match.
+        // If a subflow was added or removed between the two calls, the two lists do not match.
         if ends.len() != infos.len() {
             return Ok(Vec::new());
         }
@@ -85,10 +86,10 @@ impl Subflow {
     }
 }
 
-/// Reads an option with data of each subflow, up to `size` bytes each.
+/// Reads an option that contains data of each subflow, up to `size` bytes per subflow.
 fn subflow_option(socket: impl AsFd, option: i32, size: usize) -> io::Result<Vec<Vec<u8>>> {
     let mut bytes = vec![0; HEADER + MOST * size];
-    // Offset of the data, and room for each subflow; the kernel fills the other two words.
+    // The header contains the offset of the data and the space per subflow. The kernel fills the other two words.
     let header = [HEADER as u32, 0, 0, size as u32];
     for (place, word) in bytes.chunks_exact_mut(4).zip(header) {
         place.copy_from_slice(&word.to_ne_bytes());
@@ -96,7 +97,7 @@ fn subflow_option(socket: impl AsFd, option: i32, size: usize) -> io::Result<Vec
     option_bytes(socket, SOL_MPTCP, option, &mut bytes)?;
     let word = |n: usize| u32::from_ne_bytes([bytes[n], bytes[n + 1], bytes[n + 2], bytes[n + 3]]) as usize;
     let (count, kernel) = (word(4), word(8));
-    // The kernel's stride is the smaller of both sizes.
+    // The distance between the data of two subflows is the smaller of the kernel's size and our size.
     let each = size.min(kernel).max(1);
     Ok(bytes[HEADER..].chunks_exact(each).take(count.min(MOST)).map(<[u8]>::to_vec).collect())
 }
@@ -113,12 +114,12 @@ fn address(bytes: &[u8]) -> Option<SocketAddr> {
     Some((ip, port).into())
 }
 
-/// Counts of all subflows of a connection, those that are gone included, as last read.
+/// Counts of all subflows of a connection, including closed subflows, with the counts of their last reading.
 #[derive(Clone, Debug, Default)]
 pub struct SubflowCounts(Vec<(SocketAddr, SocketAddr, TcpCounts)>);
 
 impl SubflowCounts {
-    /// Records the counts of the current subflows and returns the sum of all.
+    /// Records the counts of the current subflows, and returns the sum over all current and closed subflows.
     pub fn update(&mut self, standing: &[Subflow]) -> TcpCounts {
         for Subflow { local, remote, info } in standing {
             match self.0.iter_mut().find(|(l, r, _)| (l, r) == (local, remote)) {

@@ -1,4 +1,4 @@
-//! The send queue of datagrams, which combines them into system calls by the cost of a call.
+//! A send queue of datagrams. It sends several datagrams with one system call if separate calls would make them late.
 
 use std::collections::VecDeque;
 use std::io::{self, IoSlice};
@@ -19,51 +19,53 @@ use crate::sys::{MESSAGES, Outgoing, send_many, send_one};
 /// Zeros for datagrams without content.
 static FILL: [u8; LONGEST_DATAGRAM] = [0; LONGEST_DATAGRAM];
 
-/// Maximum datagrams of one message, as in the first kernels with segmentation (`UDP_MAX_SEGMENTS`, include/linux/udp.h).
+/// Maximum number of datagrams in one message, as in the first kernels with segmentation (`UDP_MAX_SEGMENTS`,
+/// include/linux/udp.h).
 const SEGMENTS: usize = 64;
 
-/// Maximum queue length, datagrams. While the queue is full, the application is not asked for more.
+/// Maximum queue length, datagrams. While the queue is full, the application is not asked for more datagrams.
 const BACKLOG: usize = 4 * SEGMENTS;
 
-/// With this many waiting datagrams, the source is far behind, or its rate is too high for one call each. Then a call takes as
-/// many as it can, whatever their due times and addresses.
+/// If this many datagrams wait, the source is far behind its schedule, or its rate is too high for one call per
+/// datagram. A call then sends as many datagrams as it can, regardless of their due times and addresses.
 const FAR_BEHIND: usize = SEGMENTS;
 
-/// The cost of a call is measured each time after this many datagrams.
+/// The duration of a call is measured once for this many datagrams.
 const COSTED: u64 = 8;
 
-/// A call that takes longer was interrupted.
+/// A call that takes longer than this was interrupted. Its duration counts as this value.
 const LONGEST_COST: Duration = Duration::from_micros(10);
 
-/// Maximum number of send times that wait for the meter.
+/// Maximum number of send times that wait to be passed to the meter.
 const UNMETERED: usize = 1024;
 
-/// Time until the next attempt after the socket had no room.
+/// Time until the next attempt after the send buffer was full.
 const RETRY: Duration = Duration::from_micros(50);
 
 /// The send queue of one end. Datagrams are numbered and stamped when they leave.
 pub struct Outbox {
     flow: u32,
-    /// Whether content leaves as it is, without a stamp.
+    /// Whether content is sent without a stamp.
     bare: bool,
-    /// The header in place of a stamp, if any.
+    /// The format of a header that replaces the stamp, if there is one.
     format: Option<Arc<dyn DatagramFormat>>,
     /// The connected peer of the socket.
     peer: Option<SocketAddr>,
     next: u64,
     waiting: VecDeque<WaitingDatagram>,
     source: SourceMeter,
-    /// Intended and actual send times that the meter has not received.
+    /// Intended and actual send times that have not been passed to the meter.
     unmetered: VecDeque<(Instant, Instant)>,
-    /// The smallest datagram length for which the kernel refused segmentation. Longer ones are not tried.
+    /// The smallest datagram length for which the kernel refused segmentation. From this length on, it is not tried
+    /// again.
     uncut: usize,
-    /// Datagrams that were longer than the path allows.
+    /// Number of datagrams that were longer than the path MTU.
     refused: u64,
-    /// Nothing is sent after this moment.
+    /// No datagram is sent after this time.
     closes: Instant,
-    /// Datagrams that were still waiting then.
+    /// Number of datagrams that were still in the queue at that time.
     unsent: u64,
-    /// Cost of a call with one datagram.
+    /// Duration of a call that sends one datagram.
     cost: SmoothedCost,
     /// Time between two datagrams that one call sends as separate messages.
     spacing: SmoothedCost,
@@ -73,27 +75,27 @@ pub struct Outbox {
     single: Vec<u8>,
 }
 
-/// Smoothed duration without interruptions, ns; 0 before the first measurement.
+/// Smoothed duration of an operation, without interruptions, ns; 0 before the first measurement.
 #[derive(Clone, Copy, Debug, Default)]
 struct SmoothedCost(u64);
 
 impl SmoothedCost {
     fn took(&mut self, span: Duration) {
         let took = span.min(LONGEST_COST).as_nanos();
-        // Short durations weigh more, because long ones were interrupted.
+        // Short durations have more weight, because longer durations may include interruptions.
         let share = if took < self.0 { 4 } else { 32 };
         self.0 = if self.0 == 0 { took } else { (self.0 * (share - 1) + took) / share };
     }
 }
 
-/// Number of datagrams that one call sent.
+/// What one call sent.
 struct SentByCall {
     datagrams: usize,
-    /// Messages, each with one or more datagrams.
+    /// Number of messages, each with one or more datagrams.
     messages: usize,
 }
 
-/// A datagram that is to be sent.
+/// A datagram in the queue.
 struct WaitingDatagram {
     to: SocketAddr,
     intended: Instant,
@@ -106,7 +108,7 @@ impl WaitingDatagram {
         self.head_len() + self.body.bytes().len()
     }
 
-    /// Length of its stamp; with a short stamp, the zeros included.
+    /// Length of the stamp, bytes. For a short stamp, the zeros after it are included.
     const fn head_len(&self) -> usize {
         match self.body {
             DatagramBody::Short(len) => len,
@@ -115,7 +117,8 @@ impl WaitingDatagram {
         }
     }
 
-    /// Its first bytes when it leaves at `at`, as many as [`WaitingDatagram::head_len`] says.
+    /// The first bytes of the datagram if it leaves at `at`. Only the first [`WaitingDatagram::head_len`] bytes are
+    /// sent.
     fn stamp(
         &self,
         flow: u32,
@@ -139,7 +142,7 @@ impl WaitingDatagram {
 }
 
 impl Outbox {
-    /// Creates the queue of a socket that is connected to `peer`, or not connected.
+    /// Creates the queue of a socket that is connected to `peer`; `None` if it is not connected.
     pub fn new(flow: u32, asked: RequestedGaps, peer: Option<SocketAddr>) -> Self {
         Self {
             flow,
@@ -162,17 +165,18 @@ impl Outbox {
         }
     }
 
-    /// Sends content without a stamp.
+    /// Makes the queue send content without a stamp.
     pub fn without_stamps(self) -> Self {
         Self { bare: true, ..self }
     }
 
-    /// Sends datagrams with another header.
+    /// Makes the queue send datagrams with the header `format` instead of a stamp.
     pub fn with_format(self, format: Arc<dyn DatagramFormat>) -> Self {
         Self { format: Some(format), ..self }
     }
 
-    /// Sends nothing after `closes`, when the receiver has stopped.
+    /// Closes the queue at the time `closes`, when the receiver stops. Datagrams that are still in the queue are
+    /// discarded.
     pub fn closing_at(self, closes: Instant) -> Self {
         Self { closes, ..self }
     }
@@ -182,22 +186,22 @@ impl Outbox {
         self.waiting.len() < BACKLOG
     }
 
-    /// When to try again, if the socket had no room.
+    /// When to call [`Outbox::flush`] again, if the send buffer was full.
     pub const fn retry(&self) -> Option<Instant> {
         self.retry
     }
 
-    /// Datagrams sent since the start.
+    /// Number of datagrams sent since the start.
     pub const fn sent(&self) -> u64 {
         self.next
     }
 
-    /// Sent datagrams that the kernel refused because they were too long.
+    /// Number of datagrams that the kernel refused because they were too long. They are included in [`Outbox::sent`].
     pub const fn refused(&self) -> u64 {
         self.refused
     }
 
-    /// Datagrams that were still waiting when the queue closed.
+    /// Number of datagrams that were still in the queue when it closed.
     pub const fn unsent(&self) -> u64 {
         self.unsent
     }
@@ -208,31 +212,34 @@ impl Outbox {
         &self.source
     }
 
-    /// Sent datagrams that the meter has not received.
+    /// Number of sent datagrams whose send times have not been passed to the meter.
     pub fn unmetered(&self) -> usize {
         self.unmetered.len()
     }
 
-    /// Passes at most `most` send times to the meter. Call it while nothing is due.
+    /// Passes at most `most` send times to the meter. Call this function while no datagram is due.
     pub fn meter(&mut self, most: usize) {
         let count = self.unmetered.len().min(most);
         self.unmetered.drain(..count).for_each(|(intended, at)| self.source.sent(intended, at));
     }
 
-    /// Until when the datagram that waits alone may wait for another, so that both leave with one call.
+    /// Until when the first datagram of the queue may wait for another datagram, so that both leave with one call.
+    /// `None` if the queue is empty.
     ///
-    /// Two datagrams that are due within the duration of a call cannot leave on time. With two calls their distance is one call,
-    /// with one call a little less, and in one segmented message zero. The way with the nearest distance is taken.
+    /// Two datagrams that are due within the duration of a call cannot both leave on time. If they are sent with two
+    /// calls, the gap between them is the duration of one call. If one call sends them as two messages, the gap is a
+    /// little shorter. In one segmented message, the gap is zero. The queue uses the method whose gap is closest to the
+    /// scheduled gap.
     pub fn grace(&self) -> Option<Instant> {
         self.waiting.front().map(|first| self.goes_behind(first))
     }
 
-    /// Datagrams that are due before this moment leave in one segmented message with `datagram`.
+    /// Datagrams that are due before this time leave in one segmented message with `datagram`.
     fn goes_with(&self, datagram: &WaitingDatagram) -> Instant {
         datagram.intended + Duration::from_nanos(self.spacing_ns() / 2)
     }
 
-    /// Datagrams that are due before this moment leave with the same call as `datagram`.
+    /// Datagrams that are due before this time leave with the same call as `datagram`.
     fn goes_behind(&self, datagram: &WaitingDatagram) -> Instant {
         datagram.intended + Duration::from_nanos(self.spacing_ns().midpoint(self.cost.0))
     }
@@ -245,8 +252,8 @@ impl Outbox {
         self.waiting.len() >= FAR_BEHIND
     }
 
-    /// Queues a datagram with its intended send time and, for an answer, the answered datagram. [`Outbox::flush`] sends it. The
-    /// error is a message for users.
+    /// Queues a datagram with its intended send time and, if it is an answer, the identifier of the answered datagram.
+    /// [`Outbox::flush`] sends it. The error is a message for users.
     pub fn push(
         &mut self,
         intended: Instant,
@@ -275,9 +282,10 @@ impl Outbox {
         Ok(())
     }
 
-    /// Sends the waiting datagrams. Datagrams of one length to one address that were due together leave as one message, which the
-    /// kernel segments. A late source does not combine datagrams with different due times. Datagrams stay queued while the socket
-    /// has no room, and are discarded when the queue has closed.
+    /// Sends the queued datagrams. Datagrams with the same length, address and due time leave as one message, which the
+    /// kernel segments. Even if the source is late, datagrams with different due times leave separately, unless it is
+    /// far behind. If the send buffer is full, the datagrams stay in the queue. If the queue has closed, they are
+    /// discarded.
     pub fn flush(&mut self, socket: impl AsFd, clock: &Clock) -> io::Result<()> {
         self.retry = None;
         if self.unmetered.len() >= UNMETERED {
@@ -297,14 +305,14 @@ impl Outbox {
                     return Ok(());
                 }
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
-                // An earlier datagram was refused by ICMP. The kernel reports this once and sends nothing (RFC 1122 section
-                // 4.1.3.3).
+                // An ICMP message refused an earlier datagram. The kernel reports this once, without sending the new
+                // datagram (RFC 1122 section 4.1.3.3).
                 Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => continue,
                 // A datagram without a route counts as sent and lost.
                 Err(error) if is_loss(&error) => {
                     SentByCall { datagrams: self.run_of_one_length(0), messages: 0 }
                 }
-                // It must not be fragmented and is longer than the known path MTU.
+                // The datagram is longer than the known path MTU and must not be fragmented.
                 Err(error) if is_too_long(&error) && self.run_of_one_length(0) == 1 => {
                     self.refused += 1;
                     SentByCall { datagrams: 1, messages: 0 }
@@ -334,7 +342,8 @@ impl Outbox {
         Ok(())
     }
 
-    /// Sends the first waiting datagram and those that leave with the same call; more if the source is far behind.
+    /// Sends the first datagram of the queue and the datagrams that leave with the same call. If the source is far
+    /// behind, one call sends as many as it can.
     fn send_front(&mut self, socket: impl AsFd, at: Instant) -> io::Result<SentByCall> {
         let until = match self.waiting.front() {
             Some(front) if !self.is_far_behind() => self.goes_behind(front),
@@ -346,7 +355,7 @@ impl Outbox {
         self.send_runs(socket, at, until)
     }
 
-    /// Sends the first waiting datagram alone, by the fastest system call.
+    /// Sends only the first datagram of the queue, with the fastest system call.
     fn send_single(&mut self, socket: impl AsFd, at: Instant) -> io::Result<()> {
         let Some(front) = self.waiting.front() else { return Ok(()) };
         let stamp = front.stamp(self.flow, self.format.as_deref(), self.next, at);
@@ -363,7 +372,7 @@ impl Outbox {
         }
     }
 
-    /// Sends the datagrams due by `until`, each run of one length as one message.
+    /// Sends the datagrams that are due by `until`. Each run of datagrams of the same length is one message.
     fn send_runs(&mut self, socket: impl AsFd, at: Instant, until: Instant) -> io::Result<SentByCall> {
         let mut runs = Vec::with_capacity(MESSAGES);
         let mut count = 0;
@@ -405,8 +414,8 @@ impl Outbox {
         Some(datagram.to).filter(|to| self.peer != Some(*to))
     }
 
-    /// How many datagrams from index `first` on leave as one message. They have one address and one length; the last may be
-    /// shorter. They were due together, unless the source is far behind.
+    /// Number of datagrams from index `first` on that leave as one message. They have the same address and the same
+    /// length, but the last may be shorter. They were due together, unless the source is far behind.
     fn run_of_one_length(&self, first: usize) -> usize {
         let front = &self.waiting[first];
         let len = front.len();
@@ -448,7 +457,8 @@ mod tests {
 
     use super::*;
 
-    /// Sends datagrams with due times in ns and lengths. Returns the number in the stamp and the length of each received one.
+    /// Sends datagrams with these due times (ns) and lengths. Returns the number and the length of each received
+    /// datagram.
     fn sent(dues_and_lens: &[(u64, u64)], cost_ns: u64) -> (Vec<(u64, usize)>, Outbox) {
         let receiver = UdpSocket::bind("127.0.0.1:0").unwrap();
         receiver.set_nonblocking(true).unwrap();
@@ -471,7 +481,7 @@ mod tests {
 
     #[test]
     fn datagrams_that_leave_together_arrive_apart() {
-        // Two of one length and a shorter one are one message, the longer one another.
+        // Two datagrams of one length and a shorter one form a message. The longer datagram is a message of its own.
         let (got, mut outbox) = sent(&[(0, 100), (0, 100), (0, 60), (0, 700)], 1000);
         assert_eq!(got, [(0, 100), (1, 100), (2, 60), (3, 700)]);
         assert_eq!((outbox.sent(), outbox.source().report().sent), (4, 4));
@@ -485,9 +495,9 @@ mod tests {
         for due in [0, 900, 1100, 9000] {
             outbox.push(Instant::from_nanos(due), to, None, Data::Fill(100)).unwrap();
         }
-        // The middle between 2000 ns with one call and 3000 ns with two calls.
+        // 2500 ns is the middle between the gap of one call (2000 ns) and the gap of two calls (3000 ns).
         assert_eq!(outbox.grace(), Some(Instant::from_nanos(2500)));
-        // Datagrams closer than the middle between 0 and 2000 ns leave in one segmented message.
+        // Datagrams that are less than 1000 ns apart, the middle between 0 and 2000 ns, leave in one segmented message.
         assert_eq!([0, 1, 2, 3].map(|first| outbox.run_of_one_length(first)), [2, 2, 1, 1]);
     }
 
@@ -532,7 +542,7 @@ mod tests {
             outbox.flush(&sender, &clock).unwrap();
             (outbox.sent(), outbox.unsent(), outbox.has_room())
         };
-        // Before its epoch a clock shows zero.
+        // A clock shows zero before its epoch.
         assert_eq!(sent_at(Clock::starting_in(Duration::from_secs(3600))), (2, 0, true));
         assert_eq!(sent_at(Clock::starting_at(0)), (0, 2, true));
         let came = std::iter::from_fn(|| somebody.recv(&mut [0; 200]).ok()).count();

@@ -10,25 +10,26 @@ use rustix::io::Errno;
 
 use crate::{Clock, CpuLatencyLimit};
 
-/// Initial spinning time before a deadline. It exceeds the wake-up delay, so that only spinning decides the end of the wait. The
-/// pacer then adapts it.
+/// Initial time for which a pacer spins before a deadline. It exceeds the wake-up delay, so that the end of the wait
+/// depends only on spinning. The pacer then adapts the time.
 pub const SPIN: Duration = Duration::from_micros(60);
 
 /// Bounds of the adapted spinning time.
 const SHORTEST_SPIN: Duration = Duration::from_micros(20);
 const LONGEST_SPIN: Duration = Duration::from_micros(150);
 
-/// The spinning time is this percentile of the wake-up delays.
+/// The spinning time is adapted to this percentile of the wake-up delays.
 const EARLY_ENOUGH: u64 = 97;
 
 /// A hundredth of the adaptation step.
 const LESSON: Duration = Duration::from_nanos(10);
 
-/// While deadlines are too close to sleep, sockets are polled at this interval, or after this many deadlines.
+/// While deadlines are so close that the pacer does not sleep, it polls the sockets at this interval, or after this
+/// many deadlines.
 const LOOK_EVERY: Duration = Duration::from_millis(1);
 const LOOK_AFTER: u32 = 64;
 
-/// Maximum wait, so that the caller can check other conditions.
+/// Maximum duration of a wait. The caller can then check other conditions.
 const LONGEST_SLEEP: Duration = Duration::from_millis(50);
 
 /// Resolution of `epoll_wait` in this loop.
@@ -37,17 +38,17 @@ const MILLISECOND: Duration = Duration::from_millis(1);
 /// Maximum number of sockets that one wait reports.
 const REPORTS: usize = 64;
 
-/// Waits for deadlines: it sleeps, then spins for the rest.
+/// Waits for deadlines: it sleeps first and spins for the rest (the tail).
 ///
-/// A late wake-up makes all that follows late, and spinning costs processor time. The spinning time therefore follows the 97th
-/// percentile of this machine's wake-up delays. That is 30 µs on a busy machine, and 50 µs on an idle virtual machine, which has
-/// to be woken up itself.
+/// If a thread wakes up late, the packets after the wake-up are late too. Spinning avoids this, but costs processor
+/// time. The spinning time therefore follows the 97th percentile of this machine's wake-up delays. That is 30 µs on a
+/// busy machine, and 50 µs on an idle virtual machine, which the hypervisor must wake up first.
 ///
 /// While there is a pacer that spins, no processor of this machine halts ([`CpuLatencyLimit`]).
 ///
-/// It sleeps in `ppoll` on an epoll set, in nanoseconds, with a timer slack of 1 ns instead of the initial 50 µs. Create it on
-/// the thread that waits. Without a tail, it sleeps whole milliseconds in `epoll_wait` itself, which saves a call for each ready
-/// socket.
+/// A pacer with a tail sleeps in `ppoll` on an epoll set, with a resolution of nanoseconds and a timer slack of 1 ns
+/// instead of the initial 50 µs. A pacer without a tail sleeps for whole milliseconds in `epoll_wait`, which saves a
+/// call for each ready socket. Create the pacer on the thread that waits.
 #[derive(Debug)]
 pub struct Pacer {
     clock: Clock,
@@ -57,7 +58,7 @@ pub struct Pacer {
     ready: Vec<(u64, epoll::EventFlags)>,
     watches: Cell<bool>,
     looked: Instant,
-    /// Waits since sockets were looked at.
+    /// Number of waits since the sockets were polled.
     unlooked: u32,
 }
 
@@ -68,7 +69,7 @@ pub enum Watch {
     Both,
     /// Readable.
     Reading,
-    /// Readable, reported once until [`Pacer::watch_again`].
+    /// Readable, reported only once until [`Pacer::watch_again`] is called.
     ReadingOnce,
 }
 
@@ -88,8 +89,8 @@ impl Watch {
 }
 
 impl Pacer {
-    /// Creates a pacer that spins before each deadline, at first for `tail`. With a tail of zero it only sleeps and is less
-    /// precise.
+    /// Creates a pacer that spins before each deadline, initially for the time `tail`. With a tail of zero, it only
+    /// sleeps and is less precise.
     ///
     /// # Errors
     /// The error of the kernel.
@@ -117,7 +118,7 @@ impl Pacer {
         Ok(epoll::add(&self.sockets, socket, epoll::EventData::new_u64(key), what.flags())?)
     }
 
-    /// Reports a watched socket again, at once if it is ready.
+    /// Reports a watched socket again. If it is ready already, the next wait reports it.
     ///
     /// # Errors
     /// The error of the kernel.
@@ -125,9 +126,9 @@ impl Pacer {
         Ok(epoll::modify(&self.sockets, socket, epoll::EventData::new_u64(key), what.flags())?)
     }
 
-    /// Waits until `deadline`, until a watched socket is ready or for 50 ms, and returns the keys of ready sockets. Close
-    /// deadlines do not starve sockets, nor sockets a deadline. Without a tail a wait may end up to 1 ms early, without a ready
-    /// socket.
+    /// Waits until `deadline`, until a watched socket is ready, or for 50 ms, whichever is first. Returns the keys of
+    /// the ready sockets. Frequent deadlines do not prevent sockets from being reported, and ready sockets do not delay
+    /// a deadline. Without a tail, a wait may end up to 1 ms before the deadline, without a ready socket.
     ///
     /// # Errors
     /// The error of the kernel.
@@ -136,7 +137,7 @@ impl Pacer {
         self.unlooked += 1;
         let mut left = self.clock.left_until(deadline);
         if self.tail.is_zero() && self.watches.get() && left >= MILLISECOND {
-            // The next call sleeps for the rest below a millisecond.
+            // The next call sleeps for the remaining fraction of a millisecond.
             let whole = left.min(LONGEST_SLEEP).as_nanos() / MILLISECOND.as_nanos();
             self.look(Duration::from_nanos(whole * MILLISECOND.as_nanos()))?;
             return Ok(&self.ready);
@@ -162,8 +163,8 @@ impl Pacer {
         Ok(&self.ready)
     }
 
-    /// Adapts the spinning time to a wake-up delay. The steps up and down balance where the time covers [`EARLY_ENOUGH`] of 100
-    /// wake-ups (Robbins and Monro 1951).
+    /// Adapts the spinning time to a wake-up delay. The steps up and down are balanced when the spinning time covers
+    /// [`EARLY_ENOUGH`] of 100 wake-ups (Robbins and Monro 1951).
     fn learn(&mut self, late: Duration) {
         if self.tail.is_zero() {
             return;
@@ -176,7 +177,7 @@ impl Pacer {
         self.tail = next.clamp(SHORTEST_SPIN, LONGEST_SPIN);
     }
 
-    /// Waits as [`wait`](Self::wait) does, but without polling sockets: arriving data causes no wake-up.
+    /// Waits like [`wait`](Self::wait), but does not poll sockets, so arriving data does not wake up the thread.
     ///
     /// # Errors
     /// The error of the kernel.
@@ -196,7 +197,7 @@ impl Pacer {
         Ok(())
     }
 
-    /// Waits at most `patience`, in whole milliseconds, until a socket is ready.
+    /// Waits until a socket is ready, at most for the time `patience`, of which only whole milliseconds count.
     fn look(&mut self, patience: Duration) -> std::io::Result<()> {
         self.looked = self.clock.now();
         self.unlooked = 0;
@@ -219,11 +220,11 @@ impl Pacer {
 /// How a sleep ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum SleepEnd {
-    /// After the whole span.
+    /// The whole time has passed.
     Rested,
     /// A socket is ready.
     Called,
-    /// By a signal.
+    /// A signal interrupted the sleep.
     Disturbed,
 }
 

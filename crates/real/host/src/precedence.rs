@@ -9,15 +9,15 @@ use serde::{Deserialize, Serialize};
 
 use crate::sys;
 
-/// A thread that is busy for a larger share of its time does not become a real-time thread. The kernel throttles real-time
-/// threads (`sched_rt_runtime_us`) for 50 ms at once in each second.
+/// A thread that is busy for a larger share of its time does not become a real-time thread. The kernel throttles
+/// real-time threads that use too much time: it stops them for 50 ms in each second (`sched_rt_runtime_us`).
 const BUSIEST: f64 = 0.7;
 
 /// Processor time reserved by all real-time threads of this process, thousandths of a processor.
 static TAKEN: AtomicU32 = AtomicU32::new(0);
 
 thread_local! {
-    /// The thread's part of it, until the thread ends.
+    /// The part of [`TAKEN`] that the current thread has reserved. It is returned when the thread ends.
     static SHARE: RealTimeShare = const { RealTimeShare(Cell::new(0)) };
 }
 
@@ -25,8 +25,8 @@ thread_local! {
 struct RealTimeShare(Cell<u32>);
 
 impl RealTimeShare {
-    /// Replaces the thread's reservation. Returns whether it fits in the limit of all processors: many threads with small
-    /// reservations could together take all the time.
+    /// Replaces the thread's reservation. Returns whether the new reservation fits into the limit for all processors.
+    /// Without this limit, many threads with small reservations could together use all processor time.
     fn take(&self, busy: f64) -> bool {
         self.give_back();
         let wanted = (busy.max(0.0) * 1000.0).ceil() as u32;
@@ -60,28 +60,29 @@ pub enum Precedence {
     None,
     /// The highest priority of the normal class (a nice value of -20).
     Nice,
-    /// The real-time class, before all normal threads (`SCHED_FIFO`).
+    /// The real-time class, which precedes all normal threads (`SCHED_FIFO`).
     RealTime,
 }
 
 impl Precedence {
-    /// Gives the calling thread the highest priority that the process may set (CAP_SYS_NICE). `busy` is the share of its time
-    /// that the thread will be busy. It gets the real-time class if all real-time threads of the process together leave enough
-    /// time for others.
+    /// Gives the calling thread the highest priority that the process may set (CAP_SYS_NICE). `busy` is the share of
+    /// time for which the thread will be busy. The thread gets the real-time class only if the real-time threads of the
+    /// process together leave enough processor time for other threads.
     pub fn take(busy: f64) -> Self {
         let has_room = busy <= BUSIEST && SHARE.with(|share| share.take(busy));
         if has_room && sys::become_real_time().is_ok() {
             return Self::RealTime;
         }
         SHARE.with(RealTimeShare::give_back);
-        // It may have been less busy before.
+        // The thread may have been a real-time thread before.
         let is_ordinary = sys::leave_real_time().is_ok();
         if is_ordinary && setpriority_process(None, -20).is_ok() { Self::Nice } else { Self::None }
     }
 }
 
-/// Moves the calling thread to the real-time class (`SCHED_FIFO`, as [`Precedence::RealTime`]) and makes it wake up on time. It
-/// must sleep whenever it waits for other threads: spinning in this class takes the processor from them.
+/// Moves the calling thread to the real-time class (`SCHED_FIFO`, as [`Precedence::RealTime`]) and removes the timer
+/// slack of its wake-ups. The thread must sleep when it waits for other threads: if it spins, it keeps the processor
+/// from them.
 ///
 /// # Errors
 /// The error of the kernel: `EPERM` without CAP_SYS_NICE.
@@ -104,13 +105,14 @@ mod tests {
         thread.join().unwrap()
     }
 
-    /// proc(5): the policy is number 41, the nice value number 19; the second, the name, is in brackets.
+    /// Parses the scheduling policy (field 41) and the nice value (field 19) of a `stat` file (proc(5)). Field 2, the
+    /// name, is in brackets and is skipped.
     fn policy_and_nice(stat: &str) -> [i64; 2] {
         let words: Vec<_> = stat.rsplit_once(')').unwrap().1.split_whitespace().collect();
         [41, 19].map(|number| words[number - 3].parse().unwrap())
     }
 
-    /// Many threads that are each busy for a little could together occupy all processors.
+    /// Many threads that are each busy for a small share of time could together occupy all processors.
     #[test]
     fn all_real_time_threads_together_leave_something_for_others() {
         let take = |busy| SHARE.with(|share| share.take(busy));

@@ -1,17 +1,17 @@
-//! Counters that the kernel shows as text (proc(5)).
+//! Counters that the kernel reports as text (proc(5)).
 
 use std::path::Path;
 
 /// The unit of times in `/proc/stat` and `/proc/PID/stat`, s (`USER_HZ`, which is 100 on every Linux).
 pub const TICK_S: f64 = 0.01;
 
-/// The text of a file of the kernel. Empty if it cannot be read.
+/// The text of a file of the kernel; empty if the file cannot be read.
 pub fn text(path: impl AsRef<Path>) -> String {
     std::fs::read_to_string(path).unwrap_or_default()
 }
 
-/// What stands after a name in a text with a name in each line, such as `/proc/PID/status` (`name: value`), `/proc/net/snmp6` and
-/// `cpu.stat` (`name value`).
+/// The value after a name, in a text whose lines each have a name and a value, such as `/proc/PID/status` (`name:
+/// value`), `/proc/net/snmp6` and `cpu.stat` (`name value`).
 pub fn field<'a>(text: &'a str, name: &str) -> Option<&'a str> {
     let after = |line: &'a str| line.strip_prefix(name)?.strip_prefix([':', ' ', '\t']);
     text.lines().find_map(after).map(str::trim)
@@ -22,8 +22,9 @@ pub fn number(text: &str, name: &str) -> Option<u64> {
     field(text, name)?.split_ascii_whitespace().next()?.parse().ok()
 }
 
-/// A counter of `/proc/net/snmp` or `/proc/net/netstat`. A line of names precedes a line of values, both with the name of their table
-/// before them. `None` if the kernel has no such counter, or it is negative.
+/// A counter of `/proc/net/snmp` or `/proc/net/netstat`. In these files, each table has a line of names and then a line
+/// of values, and both lines start with the name of the table. `None` if the kernel has no such counter, or it is
+/// negative.
 pub fn counter(text: &str, table: &str, name: &str) -> Option<u64> {
     let mut lines = text.lines().filter_map(|line| line.strip_prefix(table)?.strip_prefix(": "));
     let (names, values) = (lines.next()?, lines.next()?);
@@ -31,8 +32,9 @@ pub fn counter(text: &str, table: &str, name: &str) -> Option<u64> {
     values.split_whitespace().nth(place)?.parse().ok()
 }
 
-/// The times of each processor in `/proc/stat`, in ticks, and before them those of all together, which have no number: user, nice,
-/// system, idle, iowait, irq, softirq, steal. Guest time is already part of user and nice.
+/// The times in `/proc/stat`, ticks: user, nice, system, idle, iowait, irq, softirq, steal. The first item, without a
+/// number, is the sum over all processors. Each further item is one processor with its number. Guest time is already
+/// part of user and nice.
 pub fn processor_ticks(stat: &str) -> impl Iterator<Item = (Option<u32>, [u64; 8])> {
     stat.lines().filter_map(|line| {
         let (name, ticks) = line.strip_prefix("cpu")?.split_once(' ')?;
@@ -42,7 +44,8 @@ pub fn processor_ticks(stat: &str) -> impl Iterator<Item = (Option<u32>, [u64; 8
     })
 }
 
-/// The fields of `/proc/PID/stat` from the third one, the state. The second one, the name, may contain any character, also parentheses.
+/// The fields of `/proc/PID/stat` from the third field (the state) on. The second field (the name) is skipped with its
+/// parentheses, because it may contain any character, including parentheses.
 pub fn stat_fields(stat: &str) -> impl Iterator<Item = &str> {
     stat.rsplit_once(')').map_or("", |(_, fields)| fields).split_ascii_whitespace()
 }
@@ -52,12 +55,12 @@ pub fn stat_fields(stat: &str) -> impl Iterator<Item = &str> {
 pub struct ThreadTimes {
     /// Time on a processor, ns.
     pub ran: u64,
-    /// Time runnable without a processor (`run_delay`), ns.
+    /// Time for which the thread was runnable but had no processor (`run_delay`), ns.
     pub waited: u64,
 }
 
 impl ThreadTimes {
-    /// Parses `schedstat`: the time that a thread ran, the time that it waited, and how often it ran
+    /// Parses `schedstat`: the time for which a thread ran, the time for which it waited, and how often it ran
     /// (Documentation/scheduler/sched-stats).
     pub fn read(schedstat: &str) -> Option<Self> {
         let mut words = schedstat.split_ascii_whitespace().map_while(|word| word.parse().ok());
@@ -75,24 +78,24 @@ impl ThreadTimes {
 pub struct SocketLine {
     /// The local port.
     pub port: u16,
-    /// The state, by the numbers of TCP.
+    /// The state, as the number of the corresponding TCP state (`include/net/tcp_states.h`).
     pub state: u8,
     /// Bytes in the receive buffer.
     pub waiting: u64,
-    /// The inode; zero if the line has none.
+    /// The inode of the socket; zero if the line has none.
     pub inode: u64,
     /// Datagrams dropped since a UDP socket was opened.
     pub dropped: u64,
 }
 
 impl SocketLine {
-    /// The sockets of a list.
+    /// The sockets in the text of such a list.
     pub fn all(list: &str) -> impl Iterator<Item = Self> {
         list.lines().skip(1).filter_map(Self::read)
     }
 
-    /// Number, local address, remote address, state, queues, timer, retransmissions, user, time-out, inode, references,
-    /// pointer, drops (proc_net_tcp.rst; udp4_format_sock of Linux's `udp.c`).
+    /// Parses a line. Its fields are: number, local address, remote address, state, queues, timer, retransmissions,
+    /// user, time-out, inode, references, pointer, drops (proc_net_tcp.rst; udp4_format_sock of Linux's `udp.c`).
     fn read(line: &str) -> Option<Self> {
         let mut words = line.split_ascii_whitespace();
         let port = u16::from_str_radix(words.nth(1)?.rsplit_once(':')?.1, 16).ok()?;
@@ -142,7 +145,7 @@ mod tests {
         assert_eq!([ThreadTimes::read(""), ThreadTimes::read("7")], [None; 2]);
     }
 
-    /// From the example in Linux's Documentation/networking/proc_net_tcp.rst: ssh listens on port 22.
+    /// The first line is the example in Linux's Documentation/networking/proc_net_tcp.rst: ssh listens on port 22.
     #[test]
     fn sockets_are_read_from_the_lists_of_the_kernel() {
         let tcp = "  sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt\n\

@@ -13,12 +13,13 @@ use crate::netlink::{BoundSocket, SocketList};
 use crate::usage::{ProcessFamily, ProcessorGroups, owners_of, processors_of};
 use crate::{monotonic_nanos, proc};
 
-/// Intervals between the readings of the sockets, used in turn. They are not multiples of each other, so that a server that reads
-/// periodically is observed in all phases.
+/// Intervals between the readings of the sockets, used in turn. They are not multiples of each other, so that the
+/// sockets of a server that reads periodically are observed in all phases of its period.
 const LOOKS: [Duration; 3] =
     [Duration::from_millis(23), Duration::from_millis(37), Duration::from_millis(31)];
 
-/// Watches the server at an address, if it is in this network namespace and its processes may be inspected.
+/// Watches the server at an address. The server must be in this network namespace, and this process must be allowed to
+/// inspect its processes.
 #[derive(Debug)]
 pub struct ServerWatch {
     sockets: Arc<Mutex<SocketWatch>>,
@@ -72,21 +73,21 @@ struct SocketWatch {
     target: SocketAddr,
     tcp: bool,
     list: Option<SocketList>,
-    /// Counters when the counting started.
+    /// Values of the kernel's counters when the counting started.
     dropped: u64,
     overflows: u64,
-    /// Whether the load is running. Only then do waiting bytes show how the server keeps up.
+    /// Whether the load is running. Only during the load do waiting bytes show whether the server keeps up.
     is_loaded: bool,
     /// Counts since [`ServerWatch::start`].
     reading: ServerReading,
 }
 
 impl ServerWatch {
-    /// Starts to watch the server at `target`, over TCP if `tcp` is set and over UDP otherwise. Each
-    /// [reading](ServerReading::hidden) states what cannot be observed.
+    /// Starts to watch the TCP sockets (if `tcp` is set) or the UDP sockets of the server at `target`. If some values
+    /// cannot be observed, each reading says so in [`ServerReading::hidden`].
     ///
     /// # Errors
-    /// If no thread can be started.
+    /// If the thread cannot be started.
     pub fn open(target: SocketAddr, tcp: bool) -> std::io::Result<Self> {
         let sockets = SocketWatch {
             target,
@@ -123,7 +124,7 @@ impl ServerWatch {
         })
     }
 
-    /// Finds the server's sockets and processes, before a load.
+    /// Finds the server's sockets and processes. Call this before a load.
     pub fn find(&mut self) {
         let mut sockets = locked(&self.sockets);
         let inodes: Vec<_> = sockets.its_own().iter().map(|socket| socket.inode).collect();
@@ -161,12 +162,12 @@ impl ServerWatch {
         own.clone()
     }
 
-    /// Marks the end of the load. From now on, waiting bytes do not show how the server keeps up.
+    /// Marks the end of the load. From now on, waiting bytes do not show whether the server keeps up.
     pub fn unload(&mut self) {
         locked(&self.sockets).is_loaded = false;
     }
 
-    /// Reads the sockets a last time after the load, because waiting data may have been dropped.
+    /// Reads the sockets a last time after the load, because data may have been dropped since the last reading.
     pub fn end(&mut self) -> ServerReading {
         self.unload();
         let mut sockets = locked(&self.sockets);
@@ -184,7 +185,7 @@ impl Drop for ServerWatch {
     }
 }
 
-/// The counters are consistent even after a panic.
+/// Locks the sockets. A panic of another holder is ignored, because the counters are consistent even after a panic.
 fn locked(sockets: &Mutex<SocketWatch>) -> MutexGuard<'_, SocketWatch> {
     sockets.lock().unwrap_or_else(PoisonError::into_inner)
 }
@@ -218,7 +219,8 @@ impl SocketWatch {
         (own.dropped, own.overflows) = (dropped, overflows);
     }
 
-    /// The sockets bound to the target's address, and those bound to all addresses if the target is on this host.
+    /// The sockets that are bound to the target's address. If the target is on this host, also the sockets that are
+    /// bound to all addresses.
     fn its_own(&mut self) -> Vec<BoundSocket> {
         let (target, tcp) = (self.target, self.tcp);
         let all = self.list.as_mut().and_then(|list| list.bound_to(target.port(), tcp).ok());
@@ -230,8 +232,8 @@ impl SocketWatch {
         all.unwrap_or_default().into_iter().filter(is_its).collect()
     }
 
-    /// Connections that arrived at a full queue of a listening socket in this network namespace (`ListenOverflows` of
-    /// `/proc/net/netstat`).
+    /// Number of connections that were dropped because the queue of a listening socket in this network namespace was
+    /// full (`ListenOverflows` of `/proc/net/netstat`).
     fn all_overflows(&self) -> u64 {
         if !self.tcp {
             return 0;
@@ -265,7 +267,7 @@ fn dropped(sockets: &[BoundSocket]) -> u64 {
     sockets.iter().map(|socket| u64::from(socket.dropped)).sum()
 }
 
-/// Whether an address is one of this host's.
+/// Whether an address belongs to this host.
 fn is_here(ip: IpAddr) -> bool {
     ip.is_loopback() || UdpSocket::bind((ip, 0)).is_ok()
 }
@@ -283,8 +285,8 @@ mod tests {
         watch.find();
         watch.start();
         let client = UdpSocket::bind("127.0.0.1:0").unwrap();
-        // The server, which is this process, does not read until its buffer is full. The kernel
-        // accounts a running thread's time at its ticks, so it works until one has come.
+        // The server, which is this process, does not read until its buffer is full. The kernel updates the time of a
+        // running thread at each tick, so this thread works until a tick has occurred.
         while watch.look().dropped < 3 || watch.look().busiest_s == 0.0 {
             client.send_to(&[0; 60_000], target).unwrap();
         }
@@ -293,7 +295,7 @@ mod tests {
         assert!(reading.most_waiting >= 60_000 && reading.least_full.unwrap() > 0.5, "{reading:?}");
         assert!(reading.processes >= 1 && reading.processors >= 1, "{reading:?}");
         assert!(reading.busiest_s > 0.0 && reading.ran_s >= reading.busiest_s, "{reading:?}");
-        // The server empties the buffer, so it is not always behind.
+        // The server empties its buffer once, so the buffer is not full all the time.
         server.set_nonblocking(true).unwrap();
         while server.recv(&mut [0; 65_536]).is_ok() {}
         watch.unload();

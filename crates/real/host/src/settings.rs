@@ -1,4 +1,4 @@
-//! Settings of a host that a program can read without privileges. Nothing is written.
+//! Reads the settings of a host that are readable without privileges. No setting is changed.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -22,24 +22,24 @@ pub struct HostSettings {
     pub governor: Option<String>,
     /// The kernel's queue disciplines, built in or as modules; `None` if its lists of modules are not installed.
     pub disciplines: Option<Vec<String>>,
-    /// The interface of packets to the target.
+    /// The outgoing interface for packets to the target.
     pub outlet: Option<EgressInterface>,
-    /// Errors of settings that could not be read, for users.
+    /// Error messages for users about settings that could not be read.
     pub unread: Vec<String>,
 }
 
 /// The outgoing interface of a route and its settings.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct EgressInterface {
-    /// Name, MTU and queue.
+    /// Name, MTU and queue of the interface.
     pub interface: Interface,
-    /// The route.
+    /// The route to the target.
     pub route: Route,
-    /// The kernel's path MTU, bytes.
+    /// The path MTU that the kernel assumes, bytes.
     pub path_mtu: Option<u32>,
-    /// Speed that the driver reports, bit/s; `None` if the interface has none.
+    /// Speed that the driver reports, bit/s; `None` if it reports none.
     pub bits_per_s: Option<u64>,
-    /// Active offloads that affect checksums and frame lengths, by the names of `ethtool -k`.
+    /// Active offloads that affect checksums and frame lengths, with the names that `ethtool -k` uses.
     pub offloads: Option<Vec<String>>,
     /// The queues between the interface and its driver.
     pub rings: Option<RingSizes>,
@@ -61,7 +61,7 @@ impl HostSettings {
         }
         settings.page = Some(rustix::param::page_size());
         settings.processors = std::thread::available_parallelism().ok().map(std::num::NonZeroUsize::get);
-        // A virtual machine has none.
+        // A virtual machine has no frequency governor.
         settings.governor = read("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor").ok();
         settings.disciplines = disciplines();
         if let Some(target) = target {
@@ -89,7 +89,7 @@ impl HostSettings {
             Ok(offloads) => outlet.offloads = Some(offloads),
             Err(error) => self.unread.push(format!("the offloads of {name}: {error}")),
         }
-        // Mbit/s, and -1 without a cable.
+        // The file contains Mbit/s, or -1 if no cable is connected.
         let speed = read(&format!("/sys/class/net/{name}/speed")).ok();
         outlet.bits_per_s = speed.and_then(|text| text.parse::<u64>().ok()).map(|mbit| mbit * 1_000_000);
         outlet.steering = steering(&name);
@@ -110,7 +110,7 @@ fn path_mtu(target: IpAddr) -> io::Result<u32> {
         IpAddr::V6(_) => [0; 16].into(),
     };
     let socket = UdpSocket::bind((any, 0))?;
-    // This sends nothing; the port is that of discard (RFC 863).
+    // Connecting a UDP socket sends nothing. Port 9 is that of the discard protocol (RFC 863).
     socket.connect(SocketAddr::new(target, 9))?;
     let mtu = match target {
         IpAddr::V4(_) => option_int(&socket, libc::IPPROTO_IP, libc::IP_MTU),
@@ -119,7 +119,8 @@ fn path_mtu(target: IpAddr) -> io::Result<u32> {
     mtu.map(i32::cast_unsigned)
 }
 
-/// The queue disciplines of the running kernel, from the lists of its modules (depmod(8)), which need no privileges.
+/// The queue disciplines of the running kernel, from the lists of its modules (depmod(8)), which are readable without
+/// privileges.
 pub(crate) fn disciplines() -> Option<Vec<String>> {
     let folder = format!("/lib/modules/{}", sysctl::get("kernel.osrelease").ok()?);
     let lists = ["builtin", "dep"].map(|list| read(&format!("{folder}/modules.{list}")).ok());
@@ -127,7 +128,7 @@ pub(crate) fn disciplines() -> Option<Vec<String>> {
     Some(disciplines_of(&[built_in?, loadable?].join("\n")))
 }
 
-/// The queue disciplines in a list of modules with one per line: `kernel/net/sched/sch_fq.ko.xz: dependencies`.
+/// The queue disciplines in a list with one module per line, such as `kernel/net/sched/sch_fq.ko.xz: dependencies`.
 fn disciplines_of(list: &str) -> Vec<String> {
     let name = |line: &str| {
         let (_, name) = line.split(':').next()?.rsplit_once("/sch_")?;
@@ -165,7 +166,7 @@ mod tests {
         assert!(settings.unread.iter().any(|words| words.starts_with("net.ipv4.no_such_setting: ")));
         let outlet = settings.outlet.unwrap();
         assert_eq!(outlet.interface.name, "lo");
-        // An IPv4 packet has at most 65 535 B, whatever the interface's MTU.
+        // An IPv4 packet has at most 65 535 B, even if the MTU of the interface is larger.
         assert_eq!(outlet.path_mtu, outlet.interface.mtu.map(|mtu| mtu.min(65_535)));
         assert!(outlet.offloads.unwrap().iter().any(|name| name == "tx-tcp-segmentation"));
         assert_eq!(outlet.steering.len(), 1);

@@ -1,14 +1,15 @@
-//! Foreign text made safe for messages.
+//! Makes text from peers or files safe for use in messages.
 
-/// Maximum characters within a sentence.
+/// Maximum number of characters of such a text within a sentence.
 const WITHIN_A_SENTENCE: usize = 60;
 
-/// Foreign text for use within a sentence: its first 60 characters, with control characters replaced.
+/// The text for use within a sentence: its first 60 characters, with control characters replaced. `…` marks a truncated
+/// text.
 pub fn shown(text: &str) -> String {
     shown_up_to(WITHIN_A_SENTENCE, text)
 }
 
-/// Foreign text of at most `most` characters; `…` marks a cut.
+/// The first `most` characters of the text, with control characters replaced. `…` marks a truncated text.
 pub fn shown_up_to(most: usize, text: &str) -> String {
     let clean = text.chars().map(|letter| if letter.is_control() { '\u{fffd}' } else { letter });
     let mut shown: String = clean.take(most).collect();

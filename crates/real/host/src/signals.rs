@@ -1,8 +1,8 @@
-//! Signals to a run.
+//! Signals that end a run.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// Signals to a run. Its threads check them at least every 50 ms.
+/// A flag that ends a run early. The threads of the run check it at least every 50 ms.
 #[derive(Debug, Default)]
 pub struct RunSignals {
     ends: AtomicBool,
@@ -14,12 +14,12 @@ impl RunSignals {
         self.ends.store(true, Ordering::Relaxed);
     }
 
-    /// Clears the signals of an earlier run.
+    /// Clears the flag of an earlier run.
     pub fn reset(&self) {
         self.ends.store(false, Ordering::Relaxed);
     }
 
-    /// Whether the run is to end.
+    /// Whether the run must end.
     pub fn has_ended(&self) -> bool {
         self.ends.load(Ordering::Relaxed)
     }

@@ -10,10 +10,10 @@ use serde::{Deserialize, Serialize};
 
 use crate::sys::{option_bytes, option_int, set_option_int};
 
-/// The longest payload of UDP over IPv4 (RFC 768, RFC 791), bytes: 65535 less 28.
+/// The longest payload of UDP over IPv4 (RFC 768, RFC 791), bytes: 65535 minus 28 bytes of headers.
 pub const LONGEST_DATAGRAM: usize = 65_507;
 
-/// Indexes of the 32-bit words of SO_MEMINFO for the memory of received data and for the count of drops
+/// Indices of the 32-bit words of SO_MEMINFO for the memory of received data and for the count of drops
 /// (include/uapi/linux/sock_diag.h).
 const SK_MEMINFO_RMEM_ALLOC: usize = 0;
 const SK_MEMINFO_DROPS: usize = 8;
@@ -24,14 +24,14 @@ pub enum SocketError {
     /// The kernel refused a step.
     #[error("{what} on {address}: {source}")]
     Refused {
-        /// `open`, `bind`, `listen` or an option's name.
+        /// The step: `open`, `bind`, `listen` or the name of an option.
         what: &'static str,
         /// The local address of the socket.
         address: SocketAddr,
         /// The error of the kernel.
         source: io::Error,
     },
-    /// An option has another value than the one that was set.
+    /// The value of an option that was read back is not the value that was set.
     #[error("{option} did not take effect: requested {asked}, read back {got}")]
     DidNotTake {
         /// The option's name in the manual.
@@ -43,47 +43,50 @@ pub enum SocketError {
     },
 }
 
-/// Sizes of a socket's buffers, bytes. The kernel reserves twice the requested size for its overhead (socket(7)), and must report
-/// this doubled size.
+/// Requested sizes of a socket's buffers, bytes. The kernel doubles a requested size to allow for its overhead
+/// (socket(7)). The size that is read back must be this doubled size.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Buffers {
-    /// `SO_SNDBUF`; the kernel's own choice if not given.
+    /// `SO_SNDBUF`. If not given, the kernel chooses the size.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub send: Option<u32>,
-    /// `SO_RCVBUF`; the kernel's own choice if not given, but for a receiver of datagrams room for 100 ms of its flow.
+    /// `SO_RCVBUF`. If not given, the kernel chooses the size, but a receiver of datagrams gets room for 100 ms of its
+    /// flow.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub receive: Option<u32>,
 }
 
-/// Options of UDP sockets. For options that are not given, the kernel's default holds.
+/// Options of UDP sockets. An option that is not given has the kernel's default.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct UdpOptions {
     /// The buffers.
     #[serde(default)]
     pub buffers: Buffers,
-    /// Whether the receive buffer is under test. Then a datagram that it has no room for is not a fault.
+    /// Whether the receive buffer is under test. If so, a datagram that is dropped because the buffer is full is not a
+    /// fault.
     #[serde(default)]
     pub limited: bool,
-    /// Whether a datagram counts as arrived when it is read, and not when the kernel received it.
+    /// Whether the arrival time of a datagram is the time at which it is read, instead of the time at which the kernel
+    /// received it.
     #[serde(default)]
     pub until_read: bool,
-    /// Whether datagrams must not be fragmented, here or on the path (`IP_PMTUDISC_DO`, ip(7)). A datagram longer than the known
-    /// path MTU is not sent.
+    /// Whether fragmentation of datagrams is forbidden, both on this host and on the path (`IP_PMTUDISC_DO`, ip(7)). A
+    /// datagram that is longer than the known path MTU is not sent.
     #[serde(default)]
     pub uncut: bool,
 }
 
-/// Options of TCP sockets. For options that are not given, the kernel's default holds.
+/// Options of TCP sockets. An option that is not given has the kernel's default.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct TcpOptions {
     /// `IPPROTO_MPTCP`: Multipath TCP (RFC 8684).
     #[serde(default)]
     pub multipath: bool,
-    /// Addresses of the paths that the subflows of Multipath TCP may take, this end's first. Measurements of a subflow are
-    /// reported for the path at its index here.
+    /// The local and remote address of each path that the subflows of Multipath TCP may take. The index of a path in
+    /// this list identifies it in the measurements of subflows.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub paths: Vec<(IpAddr, IpAddr)>,
     /// `TCP_CONGESTION`: the name of a congestion control of the kernel.
@@ -95,7 +98,7 @@ pub struct TcpOptions {
     /// `TCP_WINDOW_CLAMP`: the largest window that is announced, bytes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub window_clamp: Option<u32>,
-    /// `TCP_NODELAY`: no waiting for more to send (RFC 9293 section 3.7.4).
+    /// `TCP_NODELAY`: switches Nagle's algorithm off (RFC 9293 section 3.7.4).
     #[serde(default)]
     pub no_delay: bool,
     /// The buffers.
@@ -103,14 +106,14 @@ pub struct TcpOptions {
     pub buffers: Buffers,
 }
 
-/// Builds a socket: every option is set, read back and compared.
+/// Builds a socket. Every option is set and read back, and the two values are compared.
 pub struct SocketBuilder {
     socket: OwnedFd,
     local: SocketAddr,
 }
 
 impl SocketBuilder {
-    /// Opens a non-blocking socket of the family of `local`. IPv6 sockets do not accept IPv4.
+    /// Opens a non-blocking socket for the IP version of `local`. IPv6 sockets do not accept IPv4.
     pub fn open(
         kind: SocketType,
         protocol: Option<Protocol>,
@@ -121,7 +124,7 @@ impl SocketBuilder {
         let socket = rustix::net::socket_with(family, kind, flags, protocol)
             .map_err(|error| refused("open", local, error))?;
         let making = Self { socket, local };
-        // A raw socket has only one version of IP, and refuses the option.
+        // A raw socket has only one IP version and refuses the option.
         if local.is_ipv6() && kind != SocketType::RAW {
             making.option(
                 "IPV6_V6ONLY",
@@ -152,7 +155,7 @@ impl SocketBuilder {
             let bytes = i32::try_from(bytes).unwrap_or(i32::MAX);
             making.number("TCP_WINDOW_CLAMP", libc::IPPROTO_TCP, libc::TCP_WINDOW_CLAMP, bytes)?;
         }
-        // The defaults are Nagle's algorithm and best effort.
+        // Nagle's algorithm and the best-effort DSCP are the kernel's defaults, so only other values are set.
         if options.no_delay {
             making.option(
                 "TCP_NODELAY",
@@ -210,8 +213,8 @@ impl SocketBuilder {
         self.number("SO_TIMESTAMPING", libc::SOL_SOCKET, libc::SO_TIMESTAMPING, flags as i32)
     }
 
-    /// Allows other sockets of this kind at the same address; the kernel distributes the peers among them (`SO_REUSEPORT`,
-    /// socket(7)).
+    /// Allows other sockets of the same kind to bind to the same address. The kernel distributes the peers among these
+    /// sockets (`SO_REUSEPORT`, socket(7)).
     pub fn share_address(&self) -> Result<(), SocketError> {
         self.option(
             "SO_REUSEPORT",
@@ -221,12 +224,12 @@ impl SocketBuilder {
         )
     }
 
-    /// Makes the kernel coalesce datagrams of one length and sender (`UDP_GRO`, udp(7)).
+    /// Makes the kernel coalesce received datagrams of the same length and the same sender (`UDP_GRO`, udp(7)).
     pub fn coalesce_received(&self) -> Result<(), SocketError> {
         self.number("UDP_GRO", libc::SOL_UDP, libc::UDP_GRO, 1)
     }
 
-    /// Forbids fragmentation, here and on the path (ip(7), ipv6(7): `IP_MTU_DISCOVER`).
+    /// Forbids fragmentation, both on this host and on the path (ip(7), ipv6(7): `IP_MTU_DISCOVER`).
     pub fn never_fragment(&self) -> Result<(), SocketError> {
         match self.local.is_ipv4() {
             true => {
@@ -248,7 +251,7 @@ impl SocketBuilder {
         }
     }
 
-    /// Sets the sizes of the buffers, beyond the system's limits if the process may (CAP_NET_ADMIN).
+    /// Sets the sizes of the buffers. They may exceed the system's limits if the process has CAP_NET_ADMIN.
     pub fn buffers(&self, buffers: Buffers) -> Result<(), SocketError> {
         if let Some(bytes) = buffers.send {
             self.option(
@@ -269,8 +272,7 @@ impl SocketBuilder {
         Ok(())
     }
 
-    /// Enlarges the receive buffer to at least `bytes`, beyond the system's limit if the process may (CAP_NET_ADMIN), else up to
-    /// it.
+    /// Enlarges the receive buffer to at least `bytes`. Without CAP_NET_ADMIN, the system's limit may make it smaller.
     pub fn receive_at_least(&self, bytes: usize) -> Result<(), SocketError> {
         let failed = |error| refused("SO_RCVBUF", self.local, error);
         if sockopt::socket_recv_buffer_size(&self.socket).map_err(failed)? / 2 >= bytes {
@@ -286,9 +288,9 @@ impl SocketBuilder {
         Ok(u32::try_from(bytes).unwrap_or(u32::MAX))
     }
 
-    /// Binds to the local address. A listening address of an earlier run can be used again at once. If the kernel chooses the
-    /// port of a TCP connection, it does so when the peer is known. So the number of connections is limited only by the pairs of
-    /// ports.
+    /// Binds to the local address. An address at which an earlier run listened can be used again immediately. If the
+    /// kernel chooses the port of a TCP connection, it chooses it when the socket connects. Connections to different
+    /// peers can then share a port, so the number of connections is limited only by the pairs of ports.
     pub fn bound(self) -> Result<OwnedFd, SocketError> {
         let local = self.local;
         if local.port() != 0 {
@@ -306,8 +308,8 @@ impl SocketBuilder {
         self.bound_alone()
     }
 
-    /// Binds to the local address without sharing it. If another datagram socket is bound to it, or a connection there has just
-    /// ended, the kernel refuses.
+    /// Binds to the local address without sharing it. The kernel refuses if another datagram socket is bound to the
+    /// address, or if a connection at this address has ended recently.
     pub fn bound_alone(self) -> Result<OwnedFd, SocketError> {
         rustix::net::bind(&self.socket, &self.local).map_err(|error| refused("bind", self.local, error))?;
         Ok(self.socket)
@@ -320,8 +322,8 @@ impl AsFd for SocketBuilder {
     }
 }
 
-/// Whether an error can mean that the kernel cannot segment (`UDP_SEGMENT`). Segments that need fragmentation give EINVAL or
-/// EMSGSIZE; an interface without checksum offload gives EIO.
+/// Whether an error may mean that the kernel cannot segment a message (`UDP_SEGMENT`). The kernel returns EINVAL or
+/// EMSGSIZE if the segments would need fragmentation, and EIO if the interface has no checksum offload.
 pub fn is_segmentation_refused(error: &io::Error) -> bool {
     const REFUSALS: [i32; 4] = [libc::EINVAL, libc::EMSGSIZE, libc::EIO, libc::EOPNOTSUPP];
     error.raw_os_error().is_some_and(|code| REFUSALS.contains(&code))
@@ -332,12 +334,12 @@ pub fn is_segmentation_refused(error: &io::Error) -> bool {
 pub enum TimestampMode {
     /// Received datagrams.
     Received,
-    /// Received and sent datagrams. Stamps of sent datagrams arrive in the error queue, with the datagram's number and without
-    /// its bytes.
+    /// Received and sent datagrams. The time stamps of sent datagrams arrive in the error queue, with the number of the
+    /// datagram but without its bytes.
     Both,
 }
 
-/// The option for the traffic class of sent packets: its name in the manual, its level and its number.
+/// The socket option for the traffic class of sent packets: its name in the manual, its level and its number.
 pub const fn class_option(v4: bool) -> (&'static str, i32, i32) {
     if v4 {
         ("IP_TOS", libc::IPPROTO_IP, libc::IP_TOS)
@@ -346,7 +348,7 @@ pub const fn class_option(v4: bool) -> (&'static str, i32, i32) {
     }
 }
 
-/// The traffic class with this code point in its upper six bits (RFC 2474).
+/// The traffic class octet with the DSCP in its upper six bits (RFC 2474).
 pub fn class_of(dscp: u8) -> i32 {
     i32::from(dscp << 2)
 }
@@ -361,16 +363,17 @@ fn set_receive_buffer(socket: &OwnedFd, bytes: usize) -> Result<(), Errno> {
         .or_else(|_| sockopt::set_socket_recv_buffer_size(socket, bytes))
 }
 
-/// Number of datagrams or packets that a socket dropped for lack of room since it was opened. SO_RXQ_OVFL gives the same number,
-/// but only with the next accepted datagram.
+/// Number of datagrams or packets that a socket dropped because its receive buffer was full, since it was opened.
+/// SO_RXQ_OVFL gives the same number, but only together with the next received datagram.
 pub fn drops(socket: impl AsFd) -> io::Result<u32> {
     memory(socket, SK_MEMINFO_DROPS)
 }
 
-/// Whether segments of a connection have arrived that cannot be read because an earlier one is missing. While data is readable,
-/// this is unknown and `false`.
+/// Whether segments of a connection have arrived that cannot be read because an earlier segment is missing. While data
+/// is readable, this is unknown, and the result is `false`.
 pub fn has_hole(socket: impl AsFd) -> bool {
-    // The order matters: data that is readable at the second call was readable at the first, or has filled the hole since.
+    // The order of the calls matters. If data is readable at the second call, either it was readable at the first call,
+    // or a segment has filled the hole in between.
     let takes_memory = memory(&socket, SK_MEMINFO_RMEM_ALLOC).is_ok_and(|bytes| bytes > 0);
     takes_memory && rustix::io::ioctl_fionread(&socket).is_ok_and(|bytes| bytes == 0)
 }
@@ -382,12 +385,12 @@ fn memory(socket: impl AsFd, word: usize) -> io::Result<u32> {
     bytes.map(|bytes| u32::from_ne_bytes(*bytes)).ok_or_else(|| io::ErrorKind::Unsupported.into())
 }
 
-/// Restores the window clamp of a connection after a read. The kernel changes the clamp when it re-estimates which part of its
-/// buffer is data (tcp_measure_rcv_mss, Linux 6.12 and later).
+/// Restores the window clamp of a connection after a read. Linux 6.12 and later change the clamp when they estimate
+/// again which part of the receive buffer is data (tcp_measure_rcv_mss).
 pub fn hold_window(socket: impl AsFd, clamp: Option<u32>) {
     let Some(clamp) = clamp.and_then(|bytes| i32::try_from(bytes).ok()) else { return };
     let (level, name) = (libc::IPPROTO_TCP, libc::TCP_WINDOW_CLAMP);
-    // If the option cannot be read or set, the connection is closed.
+    // Reading or setting the option fails only if the connection is closed.
     if option_int(&socket, level, name).is_ok_and(|now| now != clamp) {
         let _ = set_option_int(&socket, level, name, clamp);
     }
@@ -411,12 +414,12 @@ pub fn is_too_long(error: &io::Error) -> bool {
     error.raw_os_error() == Some(libc::EMSGSIZE)
 }
 
-/// A requested buffer size, bytes. The kernel reports twice as much.
+/// A requested buffer size, bytes. The kernel reports twice this size.
 #[derive(Clone, Copy, PartialEq)]
 struct RequestedSize(u32);
 
 impl RequestedSize {
-    /// The requested size for the size that the kernel reports.
+    /// The requested size that corresponds to the size that the kernel reports.
     fn from_kernel(bytes: usize) -> Self {
         Self(u32::try_from(bytes / 2).unwrap_or(u32::MAX))
     }
@@ -428,7 +431,7 @@ impl std::fmt::Debug for RequestedSize {
     }
 }
 
-/// Checks that the value read back is the requested one.
+/// Checks that the value that was read back is the requested value.
 fn took<T: PartialEq + std::fmt::Debug>(option: &'static str, asked: T, got: T) -> Result<(), SocketError> {
     if asked == got {
         return Ok(());
@@ -436,7 +439,7 @@ fn took<T: PartialEq + std::fmt::Debug>(option: &'static str, asked: T, got: T) 
     Err(SocketError::DidNotTake { option, asked: format!("{asked:?}"), got: format!("{got:?}") })
 }
 
-/// The error if the kernel refused `what` for `address`.
+/// The error for a step `what` that the kernel refused for a socket at `address`.
 pub fn refused(what: &'static str, address: SocketAddr, error: Errno) -> SocketError {
     SocketError::Refused { what, address, source: error.into() }
 }
@@ -473,7 +476,7 @@ mod tests {
 
     #[test]
     fn an_option_that_is_changed_by_the_kernel_is_an_error() {
-        // Below SOCK_MIN_SNDBUF, the kernel's minimum.
+        // The size is below SOCK_MIN_SNDBUF, the kernel's minimum.
         let buffers = Buffers { send: Some(1), receive: None };
         let error = tcp(&TcpOptions { buffers, ..TcpOptions::default() }, LOOPBACK[0]).unwrap_err();
         assert!(matches!(error, SocketError::DidNotTake { option: "SO_SNDBUF", .. }), "{error}");

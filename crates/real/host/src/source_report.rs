@@ -6,41 +6,42 @@ use netrig_stats::fit::{
 };
 use serde::{Deserialize, Serialize};
 
-/// How late something was: a histogram that is known to 1/16 of each value.
+/// A histogram of lateness, with a resolution of 1/16 of each value.
 pub type Lateness = Histogram<16>;
 
 /// The requested gaps of a source.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum RequestedGaps {
-    /// Exponential with this mean: a Poisson process.
+    /// Exponentially distributed gaps, as in a Poisson process.
     Exponential {
         /// Mean gap, ns.
         mean_ns: f64,
     },
-    /// A schedule of other gaps (constant, on-off): each gap is compared with the one of the schedule.
+    /// A schedule with other gaps (constant, on-off). Each actual gap is compared with the gap in the schedule.
     Schedule,
 }
 
-/// Number of gaps in the Anderson-Darling statistic (RFC 2330 section 11.1.2 asks for samples of moderate size).
+/// Number of gaps for the Anderson-Darling statistic (RFC 2330 section 11.1.2 asks for samples of moderate size).
 const ANDERSON_DARLING_GAPS: usize = 1000;
 
-/// Number of equal probability intervals in which gaps are counted. The Kolmogorov-Smirnov distance is exact to half an interval.
+/// Number of intervals of equal probability in which gaps are counted. The error of the Kolmogorov-Smirnov distance is
+/// at most half an interval.
 const PARTS: usize = 1 << 13;
 
-/// Mean gaps in a window of the index of dispersion.
+/// Length of a window for the index of dispersion, in mean gaps.
 const GAPS_PER_WINDOW: f64 = 100.0;
 
-/// A gap is off schedule if it differs from the scheduled gap by more than this share of it.
+/// A gap is off schedule if it differs from the scheduled gap by more than this share of the scheduled gap.
 const TOLERANCE: f64 = 0.3;
 
-/// Up to this rate, packets/s, the gaps may have this distance from the requested ones.
+/// Pairs of a rate (packets/s) and the largest distance that gaps may have from the requested gaps up to this rate.
 const LIMITS: [(f64, f64); 2] = [(10_000.0, 0.02), (50_000.0, 0.08)];
 
-/// Maximum lateness of 99 of 100 packets, as a share of the schedule's duration.
+/// Limit of the 99th percentile of lateness, as a share of the schedule's duration.
 const RATE_TOLERANCE: f64 = 0.01;
 
-/// Collects a source's send times in the order of sending.
+/// Collects statistics of a source from its send times, in the order of sending.
 #[derive(Clone, Debug)]
 pub struct SourceMeter {
     asked: RequestedGaps,
@@ -79,7 +80,7 @@ impl SourceMeter {
         }
     }
 
-    /// Records a packet that was intended for `intended` and given to the kernel at `actual`.
+    /// Records a packet that was due at `intended` and was passed to the kernel at `actual`.
     pub fn sent(&mut self, intended: Instant, actual: Instant) {
         self.sent += 1;
         self.lateness.record(actual - intended);
@@ -92,21 +93,22 @@ impl SourceMeter {
             self.intended.add(-libm::expm1(-wanted / mean_ns));
             self.actual.add(-libm::expm1(-gap / mean_ns));
         }
-        // Packets that are due together have no gap to keep. They leave one after the other, which counts as lateness.
+        // Packets that are due at the same time have no scheduled gap. They leave one after the other, which counts
+        // only as lateness.
         self.off_schedule += u64::from(wanted > 0.0 && (gap - wanted).abs() > TOLERANCE * wanted);
         self.moments.add(gap);
         if self.first_gaps.len() < ANDERSON_DARLING_GAPS {
-            // The gap of two packets that leave together is below the clock's resolution.
+            // If two packets leave together, their gap is below the clock's resolution.
             self.first_gaps.push(gap.max(0.5));
         }
     }
 
-    /// Lateness of packets.
+    /// Histogram of the lateness of packets.
     pub const fn lateness(&self) -> &Lateness {
         &self.lateness
     }
 
-    /// The report; with fewer than three packets most of it is absent.
+    /// The report. With fewer than three packets, most values are absent.
     pub fn report(&self) -> SourceReport {
         let gaps = self.moments.count();
         let ends = self.first.zip(self.last);
@@ -147,20 +149,21 @@ impl SourceMeter {
 pub struct SourceReport {
     /// Packets sent.
     pub sent: u64,
-    /// Requested packets per second: of the distribution, or of the schedule.
+    /// Requested packets per second, from the distribution or from the schedule.
     pub asked_rate: Option<f64>,
-    /// Packets per second between the first and the last packet.
+    /// Actual packets per second, from the first to the last packet.
     pub rate: Option<f64>,
-    /// Difference between the packets and the requested number, in standard deviations of a Poisson count.
+    /// Difference between the number of packets sent and the requested number, in standard deviations of a Poisson
+    /// count.
     pub rate_z: Option<f64>,
-    /// Coefficient of variation of the gaps: 1 for exponential, 0 for constant gaps.
+    /// Coefficient of variation of the gaps: 1 for exponential gaps, 0 for constant gaps.
     pub gap_variation: Option<f64>,
-    /// Kolmogorov-Smirnov distance of the gaps from the requested distribution (0 to 1), exact to 1/8192; absent for a schedule
-    /// without a distribution.
+    /// Kolmogorov-Smirnov distance of the actual gaps from the requested distribution (0 to 1), with a resolution of
+    /// 1/8192; absent for a schedule without a distribution.
     pub distance: Option<f64>,
-    /// The same distance for the drawn gaps, the lower bound for any source: near 0.87/√n.
+    /// The same distance for the intended gaps, which were drawn at random. No source can be better: about 0.87/√n.
     pub schedule_distance: Option<f64>,
-    /// Share of the gaps that differ by more than 30 % from the schedule's.
+    /// Share of the gaps that differ by more than 30 % from the scheduled gaps.
     pub off_schedule: Option<f64>,
     /// Anderson-Darling statistic A²(1 + 0.6/n) of the first 1,000 gaps against an exponential distribution of their own mean;
     /// one in twenty exponential samples exceeds 1.321 (D'Agostino and Stephens 1986, table 4.14).
@@ -183,10 +186,11 @@ pub struct SourceReport {
 impl SourceReport {
     /// Why the run is not valid, if the source did not offer the requested load; `None` if it did.
     ///
-    /// The gaps may exceed the Kolmogorov-Smirnov distance of the drawn gaps by 0.02 up to 10,000 packets/s, and by 0.08 up to
-    /// 50,000. For a schedule without a distribution, these shares of the gaps may be off by more than 30 %. Gaps of faster
-    /// sources are not judged. At any rate, 99 of 100 packets must leave on time. The limits are distances and not tests, because
-    /// every source fails a statistical test in a long run.
+    /// For a requested distribution, the Kolmogorov-Smirnov distance of the actual gaps may exceed that of the intended
+    /// gaps by 0.02 up to 10,000 packets/s, and by 0.08 up to 50,000 packets/s. For a schedule without a distribution,
+    /// these shares of the gaps may differ by more than 30 % from the scheduled gaps. Gaps of faster sources are not
+    /// assessed. At any rate, 99 of 100 packets must leave on time. The limits apply to the distance and not to the
+    /// result of a statistical test, because every source fails such a test in a long run.
     pub fn fault(&self) -> Option<String> {
         let asked = self.asked_rate?;
         self.gap_fault(asked).or_else(|| self.rate_fault(asked))
@@ -211,8 +215,8 @@ impl SourceReport {
         ))
     }
 
-    /// Judges the lateness of packets as a share of the schedule's duration. A source that was delayed once and catches up with
-    /// slightly short gaps sends too many packets late.
+    /// Compares the lateness of packets with the schedule's duration. This finds a source that was delayed once and
+    /// catches up with slightly short gaps: too many of its packets are late.
     fn rate_fault(&self, asked: f64) -> Option<String> {
         let span = self.sent as f64 / asked;
         let behind = self.late_p99;
@@ -237,7 +241,7 @@ mod tests {
         SourceMeter::new(RequestedGaps::Exponential { mean_ns: MEAN.as_nanos() as f64 })
     }
 
-    /// A report of a Poisson schedule with `n` packets, each sent `late(intended)` after it was due.
+    /// The report for a Poisson schedule with `n` packets. Each packet leaves `late(intended)` after its intended time.
     fn drawn(n: usize, late: impl Fn(Instant) -> Duration) -> SourceReport {
         let mut gaps = Seeds::new(5).stream("gaps");
         let (mut meter, mut at) = (poisson(), Instant::ZERO);
@@ -248,7 +252,7 @@ mod tests {
         meter.report()
     }
 
-    /// Packets one `gap_ns` after the other.
+    /// The report for packets that leave on time with these gaps, ns.
     fn gaps(asked: RequestedGaps, gaps_ns: &[u64]) -> SourceReport {
         let mut meter = SourceMeter::new(asked);
         let mut at = Instant::ZERO;
@@ -265,8 +269,8 @@ mod tests {
         let report = drawn(100_001, |_| Duration::ZERO);
         let n = 100_000_f64;
         assert!(report.rate_z.unwrap().abs() < 4.0, "{report:?}");
-        // Five standard errors of each: 1/sqrt(n) of the variation of exponential gaps and of the correlation,
-        // sqrt(2/windows) of the index of dispersion; 1.95 is passed by one Kolmogorov-Smirnov statistic in a thousand.
+        // Each limit is five standard errors: 1/sqrt(n) for the variation of exponential gaps and for the correlation,
+        // sqrt(2/windows) for the index of dispersion. One Kolmogorov-Smirnov statistic in a thousand exceeds 1.95.
         assert!((report.gap_variation.unwrap() - 1.0).abs() < 5.0 / n.sqrt());
         assert!(report.lag1_correlation.unwrap().abs() < 5.0 / n.sqrt());
         assert!((report.dispersion_index.unwrap() - 1.0).abs() < 5.0 * (2.0 / 1000.0_f64).sqrt());
@@ -275,8 +279,8 @@ mod tests {
         assert_eq!(report.fault(), None);
     }
 
-    /// The largest distance of values that sit at the k-th of n equal parts of probability is 1/(2n) (the definition), and
-    /// of constant gaps of one mean it is F(mean) = 1 - 1/e.
+    /// If each value is in the middle of one of n parts of equal probability, the largest distance is 1/(2n), by
+    /// definition. For constant gaps of one mean, it is F(mean) = 1 - 1/e.
     #[test]
     fn the_distance_is_that_of_the_definition() {
         let mean = MEAN.as_nanos() as f64;
@@ -289,7 +293,8 @@ mod tests {
         assert!((constant - (1.0 - libm::exp(-1.0))).abs() <= 1.0 / PARTS as f64, "{constant}");
     }
 
-    /// 1, 3, 1, 3: mean 2, variance 4/3, and each neighbour is on the other side of the mean: -3/4.
+    /// The gaps 1, 3, 1, 3 have the mean 2 and the variance 4/3. Neighbours are on different sides of the mean, so the
+    /// correlation is -3/4.
     #[test]
     fn moments_are_those_of_a_calculation_by_hand() {
         let report = gaps(RequestedGaps::Schedule, &[1000, 3000, 1000, 3000]);
@@ -299,7 +304,8 @@ mod tests {
         assert_eq!((report.distance, report.rate_z, report.anderson_darling), (None, None, None));
     }
 
-    /// A source with twice the possible rate: its gaps are not judged, but its rate is.
+    /// The requested rate is twice the rate that the source can send. At this rate its gaps are not assessed, but its
+    /// lateness is.
     #[test]
     fn a_source_that_falls_behind_is_at_fault() {
         let mut meter = SourceMeter::new(RequestedGaps::Schedule);
@@ -311,8 +317,8 @@ mod tests {
         assert!(report.fault().unwrap().contains("could not send 100000 packets/s"), "{:?}", report.fault());
     }
 
-    /// The source is delayed for 95 ms of 2 s and catches up with gaps that are a tenth too short. No gap is far off, but the
-    /// second half exceeds the rate.
+    /// The source is delayed for 95 ms of 2 s and catches up with gaps that are a tenth too short. Only one gap differs
+    /// much from its schedule, but the second half exceeds the rate.
     #[test]
     fn a_source_that_was_held_up_and_makes_up_for_it_is_at_fault() {
         let (gap, short) = (Duration::from_micros(133), Duration::from_micros(120));
@@ -335,7 +341,7 @@ mod tests {
         );
     }
 
-    /// Beyond the rates for which a distance is stated, only the rate counts.
+    /// At rates above those in [`LIMITS`], only the lateness is assessed.
     #[test]
     fn a_fast_source_that_sends_several_at_once_is_none() {
         let mut meter = SourceMeter::new(RequestedGaps::Schedule);
@@ -345,7 +351,7 @@ mod tests {
         assert_eq!(meter.report().fault(), None);
     }
 
-    /// A source that wakes up on whole milliseconds only sends ten at a time.
+    /// A source that wakes up only at whole milliseconds sends about ten packets at a time.
     #[test]
     fn a_source_that_sends_in_bursts_is_at_fault() {
         let tick = Duration::from_millis(1);
@@ -368,7 +374,7 @@ mod tests {
         let mut meter = SourceMeter::new(RequestedGaps::Schedule);
         for n in 0..1000_u64 {
             let at = Instant::ZERO + MEAN * n;
-            // Three in a hundred are half a gap late, so twice as many gaps are off.
+            // Three in a hundred packets are half a gap late, so six in a hundred gaps are off schedule.
             let late = if n % 33 == 7 { Duration::from_micros(50) } else { Duration::ZERO };
             meter.sent(at, at + late);
         }

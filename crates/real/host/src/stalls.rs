@@ -1,4 +1,4 @@
-//! Stalls of the whole machine, seen by a thread that only sleeps.
+//! Stalls of the whole machine, detected by the late wake-ups of a thread that only sleeps.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
@@ -15,10 +15,11 @@ use crate::{Precedence, monotonic_nanos};
 /// How long the thread sleeps each time.
 const SLEEP: Duration = Duration::from_millis(5);
 
-/// A busy machine wakes a sleeping thread within milliseconds. If it is as late as this, no processor ran what was due.
+/// Even a busy machine wakes a sleeping thread within milliseconds. If the wake-up is later than this, the whole
+/// machine was stalled.
 const STALL: Duration = Duration::from_millis(50);
 
-/// Number of sleeps after which the thread records how long its own control group has been throttled.
+/// Number of sleeps after which the thread reads again how long its own control group has been throttled.
 const SLEEPS: u32 = 20;
 
 counts! {
@@ -37,7 +38,7 @@ counts! {
     }
 }
 
-/// A thread that sleeps in short steps and notes how late it wakes, until this is dropped.
+/// A thread that sleeps in short steps and records how late it wakes up. It ends when this value is dropped.
 #[derive(Debug)]
 pub struct StallWatch {
     seen: Arc<Mutex<MachineStalls>>,
@@ -50,7 +51,7 @@ impl StallWatch {
     /// Starts the thread.
     ///
     /// # Errors
-    /// If no thread can be started.
+    /// If the thread cannot be started.
     pub fn start() -> std::io::Result<Self> {
         let (seen, is_over) =
             (Arc::new(Mutex::new(MachineStalls::default())), Arc::new(AtomicBool::new(false)));
@@ -93,7 +94,8 @@ fn watch(seen: &Mutex<MachineStalls>, is_over: &AtomicBool) {
         let now = groups.throttled();
         let own = Duration::from_nanos(now.saturating_sub(throttled));
         (throttled, sleeps) = (now, 0);
-        // If its own control group kept the thread from running, others on this machine may have run.
+        // If the thread was late because its own control group was throttled, other threads of this machine may have
+        // run.
         if late >= STALL && own * 2 < late {
             seen.lock().unwrap_or_else(std::sync::PoisonError::into_inner).record(late);
         }

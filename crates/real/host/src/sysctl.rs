@@ -1,4 +1,4 @@
-//! Settings of the kernel's network in the namespace of this process.
+//! Network settings of the kernel (sysctls) in the network namespace of this process.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -6,23 +6,23 @@ use std::path::{Path, PathBuf};
 /// Why a sysctl does not have the requested value.
 #[derive(Debug, thiserror::Error)]
 pub enum SysctlError {
-    /// The name is not that of a network setting.
+    /// The name is not the name of a network setting.
     #[error("`{0}` is not a network setting such as `net.ipv4.tcp_sack`")]
     Name(String),
-    /// The kernel refused it.
+    /// The kernel refused the value.
     #[error("sysctl {name} = {value}: {source}")]
     Refused {
-        /// Its name.
+        /// The name of the sysctl.
         name: String,
         /// The requested value.
         value: String,
         /// The error of the kernel.
         source: io::Error,
     },
-    /// The sysctl has another value than the one that was set.
+    /// The value that was read back is not the value that was set.
     #[error("sysctl {name} did not take effect: requested `{asked}`, read back `{got}`")]
     DidNotTake {
-        /// Its name.
+        /// The name of the sysctl.
         name: String,
         /// The requested value.
         asked: String,
@@ -31,7 +31,7 @@ pub enum SysctlError {
     },
 }
 
-/// The value of `name` (`kernel.osrelease`), without white space around it.
+/// The value of the sysctl `name` (such as `kernel.osrelease`), without leading and trailing white space.
 ///
 /// # Errors
 /// If it cannot be read.
@@ -40,8 +40,8 @@ pub fn get(name: &str) -> io::Result<String> {
     Ok(text.trim().to_owned())
 }
 
-/// Sets `name` (`net.ipv4.tcp_sack`) to `value` and reads it back. Accepts only settings under `net.`, which belong to the
-/// network namespace.
+/// Sets the sysctl `name` (such as `net.ipv4.tcp_sack`) to `value` and reads it back. Accepts only settings under
+/// `net.`, which belong to the network namespace.
 ///
 /// # Errors
 /// If the name is invalid, the kernel refuses the value, or another value is read back.
@@ -54,19 +54,20 @@ pub fn set(name: &str, value: &str) -> Result<(), SysctlError> {
     }
 }
 
-/// Writes `value` into a setting, a file below `/proc/sys`, and reads it back. Returns the value read if it differs.
+/// Writes `value` to a setting, which is a file below `/proc/sys`, and reads it back. Returns the value that was read
+/// if it differs from `value`.
 ///
 /// # Errors
-/// If the kernel refuses it.
+/// If the kernel refuses the value.
 pub fn set_and_read_back(setting: &Path, value: &str) -> io::Result<Option<String>> {
     std::fs::write(setting, value)?;
     let got = std::fs::read_to_string(setting)?;
-    // The kernel separates several numbers by tabs, whatever the written separator.
+    // The kernel separates several numbers by tabs, even if they were written with another separator.
     let took = got.split_whitespace().eq(value.split_whitespace());
     Ok((!took).then(|| got.trim().to_owned()))
 }
 
-/// The file of a setting, if it is a network setting.
+/// The file of a setting; `None` if `name` is not a network setting.
 fn path_of(name: &str) -> Option<PathBuf> {
     let word = |part: &str| {
         !part.is_empty() && part.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '_' | '-'))

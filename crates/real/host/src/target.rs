@@ -14,7 +14,7 @@ pub enum IpFamily {
     V6,
 }
 
-/// Why a target has no address.
+/// Why no address was found for a target.
 #[derive(Debug, thiserror::Error)]
 pub enum TargetError {
     /// The syntax is wrong.
@@ -23,7 +23,7 @@ pub enum TargetError {
          [fe80::1%eth0]:862"
     )]
     Form(String),
-    /// The address is not complete.
+    /// The address is invalid, for example because it lacks the interface.
     #[error("`{0}`: {1}")]
     Address(String, HostAddressError),
     /// The name is unknown.
@@ -39,15 +39,16 @@ pub enum TargetError {
     },
 }
 
-/// The first address of a target of this family, if one is wanted. The port is `port` if the text has none.
+/// The first address of a target. If `family` is given, the address must be of this family. If the text contains no
+/// port, the port is `port`.
 ///
 /// # Errors
-/// If the text is not a target, or has no such address.
+/// If the text is not a target, or the target has no such address.
 pub fn resolve_target(text: &str, family: Option<IpFamily>, port: u16) -> Result<SocketAddr, TargetError> {
     let (host, port) = split(text, port).ok_or_else(|| TargetError::Form(text.to_owned()))?;
     let found = match host.parse::<HostAddress>() {
         Ok(address) => vec![address.at(port)],
-        // It is a name.
+        // The text is a name.
         Err(HostAddressError::Form) => (host, port)
             .to_socket_addrs()
             .map_err(|error| TargetError::Unknown(host.to_owned(), error))?
@@ -60,7 +61,7 @@ pub fn resolve_target(text: &str, family: Option<IpFamily>, port: u16) -> Result
     found.ok_or_else(|| TargetError::NoAddress { host: host.to_owned(), family })
 }
 
-/// The host of a target without its port; the whole text if it is not a target.
+/// The host of a target, without the port; the whole text if it is not a valid target.
 pub fn host_of_target(text: &str) -> &str {
     split(text, 0).map_or(text, |(host, _)| host)
 }
@@ -72,7 +73,8 @@ pub fn loopback_addresses() -> Vec<HostAddress> {
     [Ipv4Addr::LOCALHOST.into()].into_iter().chain(has_v6.then_some(v6)).map(HostAddress::from).collect()
 }
 
-/// The host and the port of `host`, `host:port`, `[v6]:port` or a bare address.
+/// Splits `host`, `host:port`, `[v6]:port` or an address without a port into host and port. The port is `port` if the
+/// text has none.
 fn split(text: &str, port: u16) -> Option<(&str, u16)> {
     let typed = |digits: &str| digits.parse().ok().filter(|port| *port > 0);
     let ip = text.split_once('%').map_or(text, |(ip, _)| ip);

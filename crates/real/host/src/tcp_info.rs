@@ -7,7 +7,7 @@ use netrig_core::{Duration, counts};
 
 use crate::sys::option_bytes;
 
-/// Longer than any kernel's `struct tcp_info`.
+/// Size of a buffer that is longer than the `struct tcp_info` of any kernel, bytes.
 const LONGEST: usize = 512;
 
 /// `TCP_ESTABLISHED` of the kernel's states.
@@ -24,20 +24,21 @@ pub struct TcpInfo {
     state: u8,
     /// Whether both ends put time stamps into every segment (RFC 7323).
     pub has_timestamps: bool,
-    /// User bytes of a full segment: `snd_mss`, without the options of every segment.
+    /// User bytes of a full segment that this end sends (`snd_mss`), without the TCP options that are in every segment.
     pub segment: u32,
-    /// User bytes of the longest segment that this end announced, without the options of every segment.
+    /// User bytes of the longest segment that this end announced (`advmss`), without the TCP options that are in every
+    /// segment.
     pub announced: u32,
     /// The path MTU, bytes.
     pub path_mtu: u32,
     /// The window that the peer offers, bytes.
     pub window: u64,
-    /// Congestion window, bytes: the kernel counts segments, each of `snd_mss`.
+    /// Congestion window, bytes: the kernel's number of segments times `snd_mss`.
     pub cwnd: u64,
     /// Slow-start threshold, bytes; `None` while it is unbounded.
     pub ssthresh: Option<u64>,
-    /// Data in flight, bytes, in segments of `snd_mss`: unacknowledged and retransmitted segments, less selectively acknowledged
-    /// and lost ones.
+    /// Data in flight, bytes: the number of unacknowledged and retransmitted segments minus the selectively
+    /// acknowledged and lost segments, times `snd_mss`.
     pub flight: u64,
     /// Smoothed round-trip time; `None` before the first measurement.
     pub srtt: Option<Duration>,
@@ -45,14 +46,14 @@ pub struct TcpInfo {
     pub rtt_variation: Duration,
     /// Recent minimum of the round-trip time; `None` before the first measurement.
     pub min_rtt: Option<Duration>,
-    /// Smoothed round-trip time at the receiver: from an acknowledgement to the first data that echoes its time stamp. `None`
-    /// before the first measurement.
+    /// Smoothed round-trip time that the receiver measures: the time from an acknowledgement to the first data that
+    /// echoes its time stamp. `None` before the first measurement.
     pub received_rtt: Option<Duration>,
-    /// Retransmission timer.
+    /// Current retransmission timeout.
     pub rto: Duration,
     /// Pacing rate, B/s; `None` without pacing.
     pub pacing_rate: Option<u64>,
-    /// Delivery rate, B/s.
+    /// Most recent delivery rate, B/s.
     pub delivery_rate: u64,
     /// Time with unsent or unacknowledged data.
     pub busy: Duration,
@@ -92,7 +93,7 @@ counts! {
 }
 
 impl TcpInfo {
-    /// Asks the kernel.
+    /// Reads the state from the kernel.
     ///
     /// # Errors
     /// If the socket is not TCP.
@@ -124,7 +125,8 @@ impl TcpInfo {
         let mss = u64::from(word(16));
         let [unacked, sacked, lost, retransmitted] = [24, 28, 32, 36].map(|at| u64::from(word(at)));
         let flight = (unacked + retransmitted).saturating_sub(sacked + lost);
-        // TCP_INFINITE_SSTHRESH. Without a measurement, the minimum has all bits set.
+        // 0x7FFF_FFFF is TCP_INFINITE_SSTHRESH. The minimum round-trip time has all bits set before the first
+        // measurement.
         let ssthresh = Some(word(76)).filter(|segments| *segments < 0x7FFF_FFFF);
         Self {
             state: bytes.first().copied().unwrap_or(CLOSED),
@@ -172,7 +174,7 @@ mod tests {
 
     use super::*;
 
-    /// Compared with the C library's declaration, as far as it goes.
+    /// Compares the offsets with the declaration of the C library, which lacks the newest fields.
     #[test]
     fn fields_lie_where_the_c_library_has_them() {
         let mut bytes = [0; LONGEST];

@@ -1,4 +1,4 @@
-//! Slots for connections with a thread each, by the rules of [`ConnectionSlots`].
+//! Limits the connections of a server that has a thread for each connection, by the rules of [`ConnectionSlots`].
 
 use std::collections::BTreeMap;
 use std::io;
@@ -7,14 +7,14 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::connection_slots::{ConnectionSlots, SlotId, SlotLimits, SlotRefusal};
 
-/// The slots of a server whose connections have a thread each.
+/// The slots of a server that has a thread for each connection.
 #[derive(Debug)]
 pub struct ThreadSlots(Mutex<SlotTable>);
 
 #[derive(Debug)]
 struct SlotTable {
     slots: ConnectionSlots,
-    /// The sockets of strangers. Shutting one down wakes up its thread.
+    /// The sockets of unauthenticated connections (strangers). Shutting a socket down wakes up its thread.
     strangers: BTreeMap<SlotId, TcpStream>,
 }
 
@@ -36,16 +36,17 @@ impl ThreadSlots {
         Arc::new(Self(Mutex::new(SlotTable { slots, strangers })))
     }
 
-    /// Admits a new connection. An evicted stranger is shut down, so that its thread ends.
+    /// Admits a new connection. If a stranger is evicted for it, the stranger's socket is shut down, so that its thread
+    /// ends.
     ///
     /// # Errors
-    /// If there is no slot for it.
+    /// If there is no slot for the connection.
     pub fn enter(self: &Arc<Self>, socket: &TcpStream, from: IpAddr) -> Result<ThreadSlot, ThreadSlotError> {
         let socket = socket.try_clone()?;
         let mut held = self.held();
         let entered = held.slots.enter(from)?;
         if let Some(gone) = entered.gives_way.and_then(|slot| held.strangers.remove(&slot)) {
-            // Its peer may have closed it already.
+            // An error means that the peer has already closed the connection.
             let _ = gone.shutdown(Shutdown::Both);
         }
         held.strangers.insert(entered.slot, socket);
@@ -58,7 +59,7 @@ impl ThreadSlots {
     }
 }
 
-/// The slot of a connection, until it is dropped.
+/// The slot of a connection. Dropping it frees the slot.
 #[derive(Debug)]
 pub struct ThreadSlot {
     slots: Arc<ThreadSlots>,
@@ -66,7 +67,7 @@ pub struct ThreadSlot {
 }
 
 impl ThreadSlot {
-    /// Makes the connection known, after its peer has proved itself. It is not evicted any more.
+    /// Makes the connection a known connection after its peer has authenticated. A known connection is never evicted.
     ///
     /// # Errors
     /// If the limit of known connections is reached, or this connection was already evicted.

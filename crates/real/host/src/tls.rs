@@ -1,4 +1,5 @@
-//! TLS 1.2 and 1.3 by rustls on ring: identities and trust (for SIP RFC 3261 section 26.3, RFC 5922).
+//! TLS 1.2 and 1.3 with rustls and ring: identities, and the authorities to trust (for SIP: RFC 3261 section 26.3, RFC
+//! 5922).
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -18,27 +19,27 @@ pub enum TlsError {
     /// A file cannot be read.
     #[error("cannot read the {what} {}: {source}", file.display())]
     Unreadable {
-        /// Certificate, private key.
+        /// `certificate` or `private key`.
         what: &'static str,
-        /// Which file.
+        /// The path of the file.
         file: PathBuf,
-        /// Why.
+        /// The reason.
         source: UserFileError,
     },
     /// A file does not contain the expected item.
     #[error("{} has no {what}: expected {expected}", file.display())]
     NoPem {
-        /// Certificate, private key.
+        /// `certificate` or `private key`.
         what: &'static str,
-        /// Which file.
+        /// The path of the file.
         file: PathBuf,
-        /// How the item begins, or how to create one.
+        /// The beginning of the expected item, or a command that creates one.
         expected: &'static str,
     },
-    /// The certificate with its key, or the authority, is refused.
+    /// The TLS library refuses a certificate with its key, or an authority.
     #[error("{what} cannot be used: {why}")]
     Unusable {
-        /// What.
+        /// The refused item.
         what: String,
         /// The library's message.
         why: String,
@@ -58,17 +59,17 @@ impl Clone for Identity {
     }
 }
 
-/// Which certificates of a server are accepted.
+/// Which certificates of a peer are accepted.
 #[derive(Clone, Debug)]
 pub enum Trust {
-    /// A certificate for the server's name that one of these authorities has signed.
+    /// A certificate for the peer's name that one of these authorities has signed.
     Authorities(Arc<RootCertStore>),
     /// Any certificate. The connection is encrypted, but the peer is not authenticated.
     Anyone,
 }
 
 impl Identity {
-    /// Reads PEM files: the certificate first, then the certificates that sign it.
+    /// Reads PEM files. The file `certificate` contains the certificate first and then the certificates that sign it.
     ///
     /// # Errors
     /// If a file cannot be read or has other contents.
@@ -96,14 +97,14 @@ impl Identity {
         Ok(Self { chain: vec![made.cert.der().clone()], key: key.into() })
     }
 
-    /// The certificate in DER.
+    /// The certificate in DER, without the certificates that sign it.
     pub fn certificate(&self) -> &[u8] {
         self.chain.first().map_or(&[], |certificate| certificate)
     }
 }
 
 impl Trust {
-    /// Trust in the authorities of a PEM file, or in anyone without one.
+    /// Trusts the authorities of a PEM file. Without a file, accepts any certificate.
     ///
     /// # Errors
     /// If the file cannot be read or has no certificate.
@@ -131,7 +132,7 @@ pub fn authorities(file: &Path) -> Result<Arc<RootCertStore>, TlsError> {
 /// accepted.
 ///
 /// # Errors
-/// The key is not that of the certificate.
+/// If the key does not belong to the certificate.
 pub fn server(
     identity: &Identity,
     clients: Option<Arc<RootCertStore>>,
@@ -149,10 +150,11 @@ pub fn server(
     config.map(Arc::new).map_err(unusable("the certificate with its key"))
 }
 
-/// The configuration of a client: which servers it trusts, and the identity that it presents on request.
+/// The configuration of a client. `trust` defines which servers it accepts, and `identity` is what it presents on
+/// request.
 ///
 /// # Errors
-/// The key is not that of the certificate.
+/// If the key does not belong to the certificate.
 pub fn client(trust: &Trust, identity: Option<&Identity>) -> Result<Arc<ClientConfig>, TlsError> {
     let builder = ClientConfig::builder_with_provider(provider());
     let builder = builder.with_safe_default_protocol_versions().map_err(unusable("TLS"))?;
@@ -192,7 +194,7 @@ fn certificates(file: &Path) -> Result<Vec<CertificateDer<'static>>, TlsError> {
     })
 }
 
-/// Verifies signatures with the presented certificate, but does not verify the certificate.
+/// Verifies the handshake signatures with the presented certificate, but does not verify the certificate itself.
 #[derive(Debug)]
 struct AcceptAnyCertificate(Arc<CryptoProvider>);
 

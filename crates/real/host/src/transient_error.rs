@@ -2,15 +2,15 @@
 
 use std::io::{self, ErrorKind};
 
-/// Whether a read, a write or an accept had no effect and may succeed later. It would have blocked (`EAGAIN`, also on a
-/// connection that is not yet established), or a signal interrupted it (`EINTR`).
+/// Whether a read, a write or an accept had no effect and may succeed later: it would have blocked (`EAGAIN`), or a
+/// signal interrupted it (`EINTR`). A connection that is not yet established also gives `EAGAIN`.
 pub fn is_transient(error: &io::Error) -> bool {
     matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted)
 }
 
-/// Whether an accept failed because of the new connection and not of the listening socket: the connection ended before, or had a
-/// network error. "For reliable operation the application should detect the network errors defined for the protocol after
-/// accept() and treat them like EAGAIN by retrying" (accept(2)).
+/// Whether an accept failed because of the new connection and not because of the listening socket: the connection ended
+/// before it was accepted, or had a network error. "For reliable operation the application should detect the network
+/// errors defined for the protocol after accept() and treat them like EAGAIN by retrying" (accept(2)).
 pub fn is_connection_error(error: &io::Error) -> bool {
     const ERRORS: [i32; 9] = [
         libc::ECONNABORTED,
@@ -52,11 +52,11 @@ mod tests {
         let tried = |to: SocketAddr| {
             let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
             let made = socket_with(AddressFamily::INET, SocketType::STREAM, flags, None).unwrap();
-            // It cannot be established at once.
+            // The socket is non-blocking, so the connection is not established when the call returns.
             let _ = connect(&made, &to);
             TcpStream::from(made)
         };
-        // The listener accepts nothing, so its queue becomes full and further connections are not answered.
+        // The listener never accepts, so its queue becomes full and further connections get no answer.
         let listener =
             socket_with(AddressFamily::INET, SocketType::STREAM, SocketFlags::CLOEXEC, None).unwrap();
         bind(&listener, &SocketAddr::from(([127, 0, 0, 1], 0))).unwrap();

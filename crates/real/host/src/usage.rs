@@ -19,15 +19,15 @@ pub struct ProcessFamily {
 /// Resource usage of a family since the last reading.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Usage {
-    /// Its processes.
+    /// Identifiers of the family's processes.
     pub processes: Vec<i32>,
-    /// How long it has run since the last reading, ns.
+    /// Processor time of all threads since the last reading, ns.
     pub ran: u64,
-    /// How long its threads have waited for a processor since the last reading, ns.
+    /// Time for which the threads have waited for a processor since the last reading, ns.
     pub waited: u64,
-    /// The thread that has run the longest since the last reading.
+    /// The times of the thread that has run the longest since the last reading.
     pub busiest: ThreadTimes,
-    /// Private memory of all processes, and once the largest shared memory of a process, bytes.
+    /// Sum of the private memory of all processes plus the largest shared memory of a single process, bytes.
     pub memory: u64,
 }
 
@@ -42,12 +42,12 @@ impl Usage {
 }
 
 impl ProcessFamily {
-    /// The process `root` and its descendants.
+    /// A family of the process `root` and its descendants.
     pub fn of(root: u32) -> Self {
         Self { roots: vec![root.cast_signed()], has_children: true, had: BTreeMap::new() }
     }
 
-    /// These processes without their children.
+    /// A family of these processes without their children.
     pub const fn of_processes(processes: Vec<i32>) -> Self {
         Self { roots: processes, has_children: false, had: BTreeMap::new() }
     }
@@ -65,7 +65,7 @@ impl ProcessFamily {
                 let Some(now) = of("schedstat").ok().and_then(|words| ThreadTimes::read(&words)) else {
                     continue;
                 };
-                // If the running time has decreased, another thread has the same identifier.
+                // If the running time has decreased, the identifier now belongs to a new thread.
                 let before = self.had.get(&thread).filter(|before| before.ran <= now.ran);
                 let before = before.copied().unwrap_or_default();
                 let own = ThreadTimes {
@@ -89,21 +89,22 @@ impl ProcessFamily {
     }
 }
 
-/// The UDP sockets of a node's programs, among all sockets of its namespace.
+/// The UDP sockets of the programs of a node. They are found among all sockets of the node's network namespace.
 #[derive(Debug, Default)]
 pub struct ProgramSockets {
-    /// By inode: the dropped datagrams, if the socket belongs to a program.
+    /// For the inode of each socket of the namespace: the number of dropped datagrams at the last reading; `None` if
+    /// the socket does not belong to a program.
     known: BTreeMap<u64, Option<u64>>,
 }
 
 impl ProgramSockets {
-    /// Bytes in the receive buffers of the sockets of `processes`, and the datagrams that they dropped since the last call. The
-    /// first process must be in the namespace.
+    /// Bytes in the receive buffers of the sockets of `processes`, and the number of datagrams that these sockets
+    /// dropped since the last call. The first process must be in the node's network namespace.
     pub fn look(&mut self, processes: &[i32]) -> (u64, u64) {
         let Some(first) = processes.first() else { return (0, 0) };
         let lists = ["udp", "udp6"].map(|list| proc::text(format!("/proc/{first}/net/{list}")));
         let lines: Vec<_> = lists.iter().flat_map(|list| SocketLine::all(list)).collect();
-        // The owner of a socket does not change, so it is looked up only if there is a new socket.
+        // The owner of a socket does not change, so owners are looked up only if there is a new socket.
         if lines.iter().any(|line| !self.known.contains_key(&line.inode)) {
             let theirs = sockets_of(processes);
             for line in &lines {
@@ -123,7 +124,8 @@ impl ProgramSockets {
     }
 }
 
-/// The processes of this machine that have one of these sockets open, as far as the caller may inspect them.
+/// The processes of this machine that have at least one of these sockets open. Processes that the caller may not
+/// inspect are missing.
 pub fn owners_of(inodes: &[u32]) -> Vec<i32> {
     if inodes.is_empty() {
         return Vec::new();
@@ -137,14 +139,15 @@ pub fn owners_of(inodes: &[u32]) -> Vec<i32> {
     owners
 }
 
-/// How many processors a process may run on; 0 if that cannot be read.
+/// Number of processors on which a process may run; 0 if it cannot be read.
 pub fn processors_of(pid: i32) -> u32 {
     let status = proc::text(format!("/proc/{pid}/status"));
     let mask = proc::field(&status, "Cpus_allowed").unwrap_or_default();
     mask.chars().filter_map(|digit| digit.to_digit(16)).map(u32::count_ones).sum()
 }
 
-/// The control groups that may limit the processors of a process: its own and those above it (cgroups(7)).
+/// The control groups that may limit the processor time of a process: its own group and the ancestors of that group
+/// (cgroups(7)).
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ProcessorGroups(Vec<PathBuf>);
 
@@ -179,7 +182,7 @@ impl ProcessorGroups {
     }
 }
 
-/// The inodes of all sockets that processes have open.
+/// The inodes of all sockets that these processes have open.
 fn sockets_of(processes: &[i32]) -> Vec<u64> {
     let open = processes.iter().flat_map(|pid| {
         let links = std::fs::read_dir(format!("/proc/{pid}/fd")).into_iter().flatten().flatten();
@@ -250,7 +253,7 @@ mod tests {
         }
     }
 
-    /// A grandchild counts long enough to use a measurable time, reports it, and waits.
+    /// A grandchild process runs a loop long enough to use a measurable processor time, reports its end, and waits.
     #[test]
     fn what_children_do_is_their_familys() {
         // A background process of a shell reads no input unless it is redirected.

@@ -1,8 +1,9 @@
-//! Reading of files that users name. All commands read them here, so that no file takes all memory and no read waits forever.
+//! Reads files that users name. All commands use these functions, which limit the length of a file and the time of a
+//! read.
 //!
-//! A path on the command line ([`read`]) names a regular file or a pipe. A path inside an experiment ([`read_inside`]) names a
-//! regular file in the experiment's folder: an experiment may be another person's. A file with a secret ([`read_secret`]) is
-//! refused if other users of the machine can read it.
+//! A path on the command line ([`read`]) names a regular file or a pipe. A path inside an experiment ([`read_inside`])
+//! names a regular file in the experiment's folder, because the experiment may come from another person. A file with a
+//! secret ([`read_secret`]) is refused if other users of the machine can read it.
 
 use std::fs::{File, Metadata, OpenOptions};
 use std::io::{self, Read};
@@ -14,37 +15,37 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use crate::transient_error::is_transient;
 
-/// The longest settings (zones, scripts, environments, lists of keys), bytes.
+/// Maximum length of a file with settings (zones, scripts, environments, lists of keys), bytes.
 pub const LONGEST_SETTINGS: u64 = 16 << 20;
-/// The longest data (captures, clips, lists of users, results), bytes.
+/// Maximum length of a file with data (captures, clips, lists of users, results), bytes.
 pub const LONGEST_DATA: u64 = 256 << 20;
-/// The longest key or password, bytes.
+/// Maximum length of a file with a key or a password, bytes.
 pub const LONGEST_SECRET: u64 = 1 << 20;
 
-/// How long a pipe may take to give all its bytes.
+/// Maximum time until the writer of a pipe has written all bytes and closed the pipe.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// Why a file is not read.
+/// Why a file was not read.
 #[derive(Debug, thiserror::Error)]
 pub enum UserFileError {
-    /// The system does not open or read it.
+    /// The system could not open or read the file.
     #[error("{0}")]
     Io(#[from] io::Error),
-    /// It is of a kind that is not accepted.
+    /// The type of the file is not accepted.
     #[error("it is {kind}, and only {expected} is read here")]
     Kind {
-        /// What it is, with an article.
+        /// The type of the file, with an article.
         kind: &'static str,
-        /// What is read instead, with an article.
+        /// The accepted types, with an article.
         expected: &'static str,
     },
-    /// It has too many bytes.
+    /// The file is longer than the limit.
     #[error("it is longer than {limit} bytes, the most that is read of such a file")]
     TooLong {
-        /// The most bytes that are read.
+        /// Maximum length, bytes.
         limit: u64,
     },
-    /// It is not in the folder in which an experiment may name files.
+    /// The file is outside of the experiment's folder.
     #[error(
         "it is `{}`, outside of the experiment's folder `{}`; copy the file into that folder and name the copy",
         file.display(), folder.display()
@@ -55,24 +56,24 @@ pub enum UserFileError {
         /// The folder, after its symbolic links are resolved.
         folder: PathBuf,
     },
-    /// A pipe was not closed in time.
+    /// The writer of a pipe did not close it in time.
     #[error("its writer has not closed the pipe within {} s; write to a file first, and name the file", after.as_secs_f64())]
     Silent {
-        /// How long was waited.
+        /// How long the reader has waited.
         after: Duration,
     },
-    /// It is not text.
+    /// The file is not UTF-8 text.
     #[error("byte {at} is not UTF-8 text")]
     NotText {
         /// Offset of the first byte that is not text.
         at: usize,
     },
-    /// A secret that other users can read.
+    /// Other users can read the file, which must be secret.
     #[error("other users can read it (its mode is {mode:03o}), so it is no secret; `chmod 600 {}` makes it one", file.display())]
     OpenToOthers {
         /// The file.
         file: PathBuf,
-        /// Its permissions.
+        /// The permissions of the file.
         mode: u32,
     },
 }
@@ -80,8 +81,8 @@ pub enum UserFileError {
 /// Reads the file or pipe that a path on the command line names.
 ///
 /// # Errors
-/// If it cannot be read, is neither a regular file nor a pipe, has more than `limit` bytes, or is a pipe whose writer does not
-/// close it within a minute.
+/// If the file cannot be read, is not a regular file or a pipe, or has more than `limit` bytes; also if the writer of a
+/// pipe does not close it within a minute.
 pub fn read(path: &Path, limit: u64) -> Result<Vec<u8>, UserFileError> {
     read_within(path, limit, PATIENCE)
 }
@@ -89,18 +90,18 @@ pub fn read(path: &Path, limit: u64) -> Result<Vec<u8>, UserFileError> {
 /// Reads a text like [`read`].
 ///
 /// # Errors
-/// As [`read`]; also if it is not UTF-8.
+/// The errors of [`read`], and an error if the file is not UTF-8 text.
 pub fn read_text(path: &Path, limit: u64) -> Result<String, UserFileError> {
     as_text(read(path, limit)?)
 }
 
-/// Reads a file that an experiment names: a regular file of the experiment's folder or of a folder in it, after symbolic links
-/// are resolved.
+/// Reads a file that an experiment names. After symbolic links are resolved, it must be a regular file in the
+/// experiment's folder or in a subfolder.
 ///
 /// # Errors
-/// If it is another file, cannot be read, or has more than `limit` bytes.
+/// If the file is not such a file, cannot be read, or has more than `limit` bytes.
 pub fn read_inside(folder: &Path, name: &str, limit: u64) -> Result<Vec<u8>, UserFileError> {
-    // The folder of `experiment.toml` is written as an empty path.
+    // The path `experiment.toml` has an empty path as its folder.
     let folder = if folder.as_os_str().is_empty() { Path::new(".") } else { folder };
     let (file, folder) = (folder.join(name).canonicalize()?, folder.canonicalize()?);
     let (opened, _) = open_regular(&file, "a regular file of the experiment's folder")?;
@@ -113,37 +114,38 @@ pub fn read_inside(folder: &Path, name: &str, limit: u64) -> Result<Vec<u8>, Use
 /// Reads a text like [`read_inside`].
 ///
 /// # Errors
-/// As [`read_inside`]; also if it is not UTF-8.
+/// The errors of [`read_inside`], and an error if the file is not UTF-8 text.
 pub fn read_text_inside(folder: &Path, name: &str, limit: u64) -> Result<String, UserFileError> {
     as_text(read_inside(folder, name, limit)?)
 }
 
-/// Reads a key or a password: a file or a pipe that other users cannot read. A group may read it if the file is root's, as
-/// `/etc/ssl/private` has it.
+/// Reads a key or a password from a file or a pipe. Other users must not be able to read the file. If root owns the
+/// file, its group may read it, as in `/etc/ssl/private`.
 ///
 /// # Errors
-/// As [`read`]; also if others can read it.
+/// The errors of [`read`], and an error if other users can read the file.
 pub fn read_secret(path: &Path) -> Result<Vec<u8>, UserFileError> {
     let opened = OpenedFile::new(path)?;
     opened.hidden(path)?;
     opened.read(LONGEST_SECRET, PATIENCE)
 }
 
-/// Reads a text that may have secrets in it, and whether it may have them: the second result is the error of [`read_secret`] if
-/// others can read the file.
+/// Reads a text that may contain secrets. The second result is the error of [`read_secret`] if other users can read the
+/// file; the caller must then refuse secrets in the text.
 ///
 /// # Errors
-/// As [`read_text`].
+/// The errors of [`read_text`].
 pub fn read_guarded(path: &Path, limit: u64) -> Result<(String, Result<(), UserFileError>), UserFileError> {
     let opened = OpenedFile::new(path)?;
     let hidden = opened.hidden(path);
     Ok((as_text(opened.read(limit, PATIENCE)?)?, hidden))
 }
 
-/// Opens a regular file, without waiting on other kinds of files.
+/// Opens a regular file. Does not wait if the path names another type of file, such as a pipe.
 ///
 /// # Errors
-/// If it cannot be opened or is not a regular file; `expected` describes it in the error.
+/// If the file cannot be opened or is not a regular file. The error uses `expected` as the description of the expected
+/// file.
 pub fn open_regular(path: &Path, expected: &'static str) -> Result<(File, Metadata), UserFileError> {
     let opened = OpenedFile::of(path, expected, Metadata::is_file)?;
     Ok((opened.file, opened.metadata))
@@ -159,7 +161,7 @@ struct OpenedFile {
 }
 
 impl OpenedFile {
-    /// A regular file or a pipe.
+    /// Opens a regular file or a pipe.
     fn new(path: &Path) -> Result<Self, UserFileError> {
         Self::of(path, "a regular file or a pipe", |metadata| {
             metadata.is_file() || metadata.file_type().is_fifo()
@@ -175,7 +177,7 @@ impl OpenedFile {
             true => Ok(()),
             false => Err(UserFileError::Kind { kind: kind(metadata), expected }),
         };
-        // Opening a device can have side effects.
+        // The type is checked before the file is opened, because opening a device can have side effects.
         held(&std::fs::metadata(path)?)?;
         let flags = libc::O_NONBLOCK | libc::O_NOCTTY;
         let file = OpenOptions::new().read(true).custom_flags(flags).open(path)?;
@@ -218,14 +220,14 @@ impl OpenedFile {
     }
 }
 
-/// Reads a regular file. It may grow during the read, so its length is not used.
+/// Reads a regular file. The file may grow during the read, so the limit is applied to the bytes that are read.
 fn up_to(file: File, limit: u64) -> Result<Vec<u8>, UserFileError> {
     let mut bytes = Vec::new();
     file.take(limit.saturating_add(1)).read_to_end(&mut bytes)?;
     if bytes.len() as u64 > limit { Err(UserFileError::TooLong { limit }) } else { Ok(bytes) }
 }
 
-/// Waits until a pipe has bytes or is closed; `false` if it has neither in that time.
+/// Waits until a pipe has bytes to read or is closed. Returns `false` if the time `left` has passed first.
 fn is_readable(file: &File, left: Duration) -> io::Result<bool> {
     let mut waited = [PollFd::new(file, PollFlags::IN)];
     let left = Timespec { tv_sec: left.as_secs() as i64, tv_nsec: left.subsec_nanos().into() };
@@ -325,14 +327,14 @@ mod tests {
         let path = folder.path().join("pipe");
         pipe(&path);
         let patience = Duration::from_millis(50);
-        // It has no writer.
+        // The pipe has no writer.
         assert!(told(read_within(&path, 9, patience)).contains("has not closed the pipe within 0.05 s"));
         let came = std::thread::scope(|scope| {
             scope.spawn(|| fs::write(&path, "hello").unwrap());
             read(&path, 9)
         });
         assert_eq!(came.unwrap(), b"hello");
-        // A writer that does not close the pipe.
+        // The writer does not close the pipe.
         let mut writer = OpenOptions::new().read(true).write(true).open(&path).unwrap();
         writer.write_all(b"x").unwrap();
         assert!(told(read_within(&path, 9, patience)).contains("has not closed the pipe"));
@@ -359,7 +361,7 @@ mod tests {
                 "{told}"
             );
         }
-        // A file of root may be readable for a group of services.
+        // The group of a file may read it if root owns the file.
         let is_root = fs::metadata(&file).unwrap().uid() == 0;
         assert_eq!(with(0o640).is_ok(), is_root);
     }

@@ -1,6 +1,6 @@
-//! Frames per second from one node to another through the ring and the frame sender, and their lateness: at
-//! 10,000 frames/s, and as fast as they can be sent. The kernel's bridge between the same interfaces is
-//! measured for comparison. Needs root and `ip`.
+//! Measures the frames per second that pass from one node to another through the ring and the frame sender, and their
+//! lateness. The rate is 10,000 frames/s, and then as high as possible. For comparison, the kernel's bridge between the
+//! same interfaces is measured. Needs root and `ip`.
 //!
 //! `cargo run --release -p netrig-netns --example forwarding [SECONDS]`
 #![cfg_attr(
@@ -39,9 +39,9 @@ mod measurement {
     /// The experiment of `bench/router`. Only its two nodes and their link are used.
     const EXPERIMENT: &str = include_str!("../../../../bench/netrig/router.toml");
 
-    /// Ethernet, IPv4 and UDP headers, and the frame check sequence that a wire adds.
+    /// Length of the Ethernet, IPv4 and UDP headers and of the frame check sequence, bytes.
     const OVERHEAD: usize = 14 + 20 + 8 + 4;
-    /// About 10 ms of frames at 1,000,000 frames/s.
+    /// Number of slots of the ring: about 10 ms at 1,000,000 frames/s.
     const SLOTS: usize = 8192;
 
     pub fn main() -> Result<(), Failure> {
@@ -69,7 +69,7 @@ mod measurement {
             Experiment::parse("router.toml", EXPERIMENT).map_err(|problems| problems.to_string())?;
         let scenario = experiment.plan().scenario(0).map_err(|problems| problems.to_string())?;
         let testbed = Testbed::build(&Journals::default(), &TestbedId::fresh()?, Wiring::new(&scenario)?)?;
-        // Without this socket node b would answer with ICMP port unreachable.
+        // Without this socket, node b would answer with ICMP "port unreachable".
         let _taker = testbed.in_node(1, || UdpSocket::bind("10.0.0.2:4000"))??;
         let stop = AtomicBool::new(false);
         let passing = match by {
@@ -100,7 +100,8 @@ mod measurement {
         Ok(())
     }
 
-    /// Sends from node a at `pace` frames/s, or as fast as it can. Returns the number of frames sent.
+    /// Sends datagrams from node a at `pace` frames/s, or as fast as possible if `pace` is `None`. Returns the number
+    /// of frames sent.
     fn load(testbed: &Testbed, payload: usize, time: Duration, pace: Option<f64>) -> Result<u64, Failure> {
         let socket = testbed.in_node(0, || UdpSocket::bind("10.0.0.1:4000"))??;
         socket.connect("10.0.0.2:4000")?;
@@ -110,7 +111,7 @@ mod measurement {
                 std::thread::sleep(Duration::from_micros(50));
                 continue;
             }
-            // If the kernel has no room, the datagram is not sent.
+            // If the send buffer is full, the datagram is not sent.
             sent += u64::from(socket.send(&payload).is_ok());
         }
         Ok(sent)
@@ -140,7 +141,7 @@ mod measurement {
     /// Forwards frames between the two ends of the link.
     struct Passing {
         ring: ReceiveRing,
-        /// Each of the two interfaces, with the sender through the other one.
+        /// The two interfaces, each with the sender for the other interface.
         senders: [(u32, FrameSender); 2],
         lateness: Vec<Duration>,
         last: Duration,
@@ -168,7 +169,7 @@ mod measurement {
             })
         }
 
-        /// Forwards until `stop` and until no frame is left. Returns a summary.
+        /// Forwards frames until `stop` is set and no frame is left. Returns a summary.
         fn run(mut self, stop: &AtomicBool) -> Result<String, String> {
             loop {
                 let stopped = stop.load(Ordering::Relaxed);
@@ -187,7 +188,7 @@ mod measurement {
             self.tell()
         }
 
-        /// Records how late these frames have left.
+        /// Records how late frames with these time stamps have left.
         fn note(&mut self, stamps: &[Duration]) {
             let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
             for at in stamps {
@@ -220,7 +221,8 @@ mod measurement {
         }
     }
 
-    /// Sends the frames of one interface through the other one. Returns the number of refused frames.
+    /// Sends the frames that arrived at one interface through the other interface. Returns the number of refused
+    /// frames.
     fn pass(frames: &[ReceivedFrame<'_>], (from, sender): &(u32, FrameSender)) -> usize {
         let frames = frames.iter().filter(|frame| frame.interface == *from);
         let frames: Vec<_> = frames.map(|frame| frame.bytes).collect();

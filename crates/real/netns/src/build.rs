@@ -14,22 +14,22 @@ use crate::netlink::route::{NewRoute, RouteLengths, Rtnetlink, VethEnd};
 use crate::sysctl;
 use crate::wiring::{LARGEST_MTU, LinkEnd, LinkWiring, NodeWiring, SMALLEST_IPV6_MTU, Wiring, prefix};
 
-/// The interface group of all interfaces of a testbed, so that they can be removed at once. It is used only
-/// in namespaces of testbeds.
+/// The interface group of all interfaces of a testbed, so that one request can remove them all. It is used only in
+/// namespaces of testbeds.
 pub(crate) const GROUP: u32 = 0x6e72;
 
-/// The number of the loopback interface in every namespace (LOOPBACK_IFINDEX of Linux's `net_namespace.h`).
+/// The index of the loopback interface in every namespace (LOOPBACK_IFINDEX of Linux's `net_namespace.h`).
 const LOOPBACK: u32 = 1;
-/// The first routing table for packets from a certain source, and the priority of the rules for these tables.
-/// The main table has priority 32766.
+/// The number of the first routing table for packets from a certain source. It is also the priority of the rules
+/// for these tables. The rule for the main table has priority 32766.
 const SOURCE_TABLES: u32 = 1000;
 
-/// How long interfaces may take to become operational (a kernel takes about 1 s), and how often their state
-/// is read.
+/// How long interfaces may take to become operational (a kernel takes about 1 s), and the interval at which their
+/// state is read.
 const OPERATION: Duration = Duration::from_secs(10);
 const GLANCE: Duration = Duration::from_millis(5);
 
-/// Configures the new namespaces as `wiring` says. The journal has everything already.
+/// Configures the new namespaces according to `wiring`. The journal must already contain all interfaces.
 pub(crate) fn build(
     router: &NetworkNamespace,
     nodes: &[NetworkNamespace],
@@ -64,7 +64,7 @@ pub(crate) fn build(
     await_operation(router, nodes, wiring)
 }
 
-/// Makes a veth pair between the router and a node without offloads, and sets the router's end up.
+/// Makes a veth pair between the router and a node, switches its offloads off, and sets the router's end up.
 fn make_pair(
     router: &NetworkNamespace,
     router_interface: &str,
@@ -76,7 +76,7 @@ fn make_pair(
     let file = node.as_fd().try_clone_to_owned();
     let (near, name, mtu) = (end.clone(), router_interface.to_owned(), wire.mtu);
     router.ask(action, move || {
-        // The router's end accepts frames of any length: the node's MTU and the link set the limit.
+        // The router's end accepts frames of any length, because the node's MTU and the link limit the length.
         let here = VethEnd { name: &name, index: near.index, mtu: LARGEST_MTU as u32, mac: None };
         let there = VethEnd { name: &near.interface, index: near.index, mtu, mac: Some(near.mac) };
         Rtnetlink::open()?.make_veth(&here, &there, file?.as_fd(), GROUP)
@@ -86,7 +86,8 @@ fn make_pair(
     raise(router, end.index, LinkFlags::empty(), LinkFlags::empty())
 }
 
-/// Makes a veth pair between two nodes. It keeps its offloads, since only the two kernels handle its frames.
+/// Makes a veth pair between two nodes for a direct link. It keeps its offloads, because only the two kernels
+/// handle its frames.
 fn lay_cable(
     node: &NetworkNamespace,
     peer: &NetworkNamespace,
@@ -104,8 +105,8 @@ fn lay_cable(
     )
 }
 
-/// The router moves frames between veth interfaces, and no hardware completes them. So checksums must be
-/// complete, and the length of a frame must fit a line.
+/// Switches off the offloads of an interface. The router forwards frames between veth interfaces, and no hardware
+/// completes them. Their checksums must therefore be complete, and they must not be longer than on a wire.
 fn switch_off_offloads(namespace: &NetworkNamespace, interface: &str) -> Result<(), TestbedError> {
     let name = interface.to_owned();
     let left = namespace.ask(
@@ -147,7 +148,8 @@ fn raise(
 fn connect(node: &NetworkNamespace, end: &LinkEnd, far: &LinkEnd) -> Result<(), TestbedError> {
     let has_ipv6 = end.addresses.iter().any(IpAddr::is_ipv6);
     sysctl::prepare_interface(node, &end.interface, has_ipv6)?;
-    // Neighbours are permanent, so ARP is off. Without multicast no group membership is announced.
+    // ARP is off, because neighbours are permanent. Multicast is off, so that the kernel announces no group
+    // membership.
     raise(node, end.index, LinkFlags::Noarp, LinkFlags::Multicast)?;
     let (near, far) = (end.clone(), far.clone());
     node.ask(
@@ -162,8 +164,8 @@ fn connect(node: &NetworkNamespace, end: &LinkEnd, far: &LinkEnd) -> Result<(), 
     )
 }
 
-/// Waits until every interface is operational. Before, IPv6 is not ready on it, and its state would change
-/// during a run.
+/// Waits until every interface is operational. Before that, IPv6 is not ready on the interface, and the state of
+/// the interface could change during a run.
 fn await_operation(
     router: &NetworkNamespace,
     nodes: &[NetworkNamespace],
@@ -191,7 +193,7 @@ fn await_operation(
     Ok(())
 }
 
-/// Adds the routes of a node, and the rules for tables of sources.
+/// Adds the routes of a node, and the rules for the routing tables of certain sources.
 fn add_ways(namespace: &NetworkNamespace, node: usize, wiring: &Wiring) -> Result<(), TestbedError> {
     let (routes, sources) = routes(node, wiring);
     for (source, table) in sources.into_iter().zip(SOURCE_TABLES..) {
@@ -211,7 +213,7 @@ fn add_ways(namespace: &NetworkNamespace, node: usize, wiring: &Wiring) -> Resul
     Ok(())
 }
 
-/// Checks that the kernel reports the lengths of a route as they were set.
+/// Checks that the kernel reports the length limits of a route as they were set.
 fn check_lengths(namespace: &NetworkNamespace, route: &NewRoute) -> Result<(), TestbedError> {
     let (to, asked) = (route.to, route.lengths);
     let action = || format!("read the length limits of the route to {to}");
@@ -227,7 +229,7 @@ fn check_lengths(namespace: &NetworkNamespace, route: &NewRoute) -> Result<(), T
     })
 }
 
-/// The routes of a node, and the sources with a table of their own. Tables are numbered from
+/// The routes of a node, and the source addresses that have their own routing table. The tables are numbered from
 /// [`SOURCE_TABLES`] in the order of the sources.
 pub(crate) fn routes(node: usize, wiring: &Wiring) -> (Vec<NewRoute>, Vec<IpAddr>) {
     let (mut routes, mut sources) = (Vec::new(), Vec::new());
@@ -243,7 +245,7 @@ pub(crate) fn routes(node: usize, wiring: &Wiring) -> (Vec<NewRoute>, Vec<IpAddr
         let lengths = lengths(node, way.link, &way.to, wiring);
         routes.push(NewRoute { to: way.to, via: Some(way.via), index: end.index, table, lengths });
     }
-    // A neighbour needs a route only if it limits lengths.
+    // A neighbour needs a route only if lengths to it are limited.
     for (link, end) in wiring.ends_of(node) {
         let far = wiring.links[link].ends.iter().find(|far| far.node != node);
         for to in far.into_iter().flat_map(|far| far.addresses.iter().copied()) {
@@ -256,11 +258,11 @@ pub(crate) fn routes(node: usize, wiring: &Wiring) -> (Vec<NewRoute>, Vec<IpAddr
     (routes, sources)
 }
 
-/// Limits for packets from a node to `to` over a link, where they are below those of the link.
+/// Length limits for packets from a node to `to` over a link. Only limits below the MTU of the link are set.
 fn lengths(node: usize, link: usize, to: &IpAddr, wiring: &Wiring) -> RouteLengths {
     let NodeWiring { mtu, mss, .. } = wiring.nodes[node];
     let shorter = mtu.filter(|mtu| *mtu < wiring.links[link].mtu);
-    // IPv6 has a minimum MTU. IPv6 keeps the link's MTU if an IPv4 experiment sets a smaller one.
+    // IPv6 has a minimum MTU. If an IPv4 experiment sets a smaller MTU, IPv6 keeps the MTU of the link.
     let mtu = shorter.filter(|mtu| to.is_ipv4() || u64::from(*mtu) >= SMALLEST_IPV6_MTU);
     RouteLengths { mtu, mss }
 }

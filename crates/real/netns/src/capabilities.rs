@@ -10,15 +10,15 @@ use crate::namespace::NetworkNamespace;
 use crate::netlink::Ethtool;
 use crate::netlink::route::{Rtnetlink, VethEnd};
 
-/// Required capabilities of `capabilities(7)`: number, name, and the consequence if it is missing.
+/// Required capabilities (`capabilities(7)`): number, name, and the consequence if the capability is missing.
 const NEEDED: [(u32, &str, &str); 3] = [
     (12, "CAP_NET_ADMIN", "interfaces, addresses and routes cannot be made"),
     (13, "CAP_NET_RAW", "the router cannot receive frames from interfaces"),
     (21, "CAP_SYS_ADMIN", "network namespaces cannot be made"),
 ];
 
-/// The requirements that are missing, as far as they can be checked without changes: capabilities of the
-/// calling thread, and write access to `/run`.
+/// The missing requirements. Checks only requirements that can be checked without changing anything: the capabilities
+/// of the calling thread, and write access to `/run`.
 pub fn missing_requirements() -> Vec<MissingRequirement> {
     let mut missing_requirements = missing_capabilities(&proc::text("/proc/thread-self/status"));
     if let Err(error) = rustix::fs::access("/run", rustix::fs::Access::WRITE_OK) {
@@ -30,11 +30,11 @@ pub fn missing_requirements() -> Vec<MissingRequirement> {
     missing_requirements
 }
 
-/// [`MissingRequirement::what`] if offloads of a veth pair cannot be switched off.
+/// The value of [`MissingRequirement::what`] if offloads of a veth pair cannot be switched off.
 pub const OFFLOADS: &str = "offloads";
 
-/// The requirements that are missing. Makes a namespace with a veth pair, switches its offloads off, and
-/// removes it.
+/// The missing requirements. To check them, makes a namespace with a veth pair, switches its offloads off, and removes
+/// the namespace.
 pub fn try_requirements() -> Vec<MissingRequirement> {
     let missing_requirements = missing_requirements();
     if !missing_requirements.is_empty() {
@@ -93,7 +93,8 @@ mod tests {
         let named = |status: &str| -> Vec<String> {
             missing_capabilities(status).into_iter().map(|lack| lack.what).collect()
         };
-        // CapEff of an ordinary user, of root, and of a container that drops NET_RAW (bit 13).
+        // The three values of CapEff are those of an ordinary user, of root, and of a container without NET_RAW (bit
+        // 13).
         assert_eq!(
             named("CapEff:\t0000000000000000\n"),
             ["no CAP_NET_ADMIN", "no CAP_NET_RAW", "no CAP_SYS_ADMIN"]

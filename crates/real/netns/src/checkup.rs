@@ -1,4 +1,4 @@
-//! Whether testbeds can be built here, and what killed runs left behind.
+//! Checks whether testbeds can be built on this machine, and removes the remains of killed runs.
 
 use std::path::Path;
 
@@ -8,7 +8,7 @@ use crate::capabilities::{OFFLOADS, missing_requirements, try_requirements};
 use crate::journal::Journals;
 use crate::removal::{LeftBehind, left_behind};
 
-/// The requirements of testbeds that this machine must meet.
+/// Checks the requirements of testbeds on this machine.
 pub fn testbed_findings() -> [HostFinding; 2] {
     let lacks = try_requirements();
     let Some(lack) = lacks.first() else {
@@ -32,9 +32,9 @@ pub fn testbed_findings() -> [HostFinding; 2] {
     ]
 }
 
-/// Removes what killed runs left in the kernel.
+/// Removes the remains of killed runs from the kernel.
 pub fn remove_left_behind(journals: &Journals) -> Vec<HostFinding> {
-    // A user who may not build testbeds has none to remove, and may not remove those of another user.
+    // A user who may not build testbeds has no remains, and may not remove those of another user.
     if !missing_requirements().is_empty() {
         return Vec::new();
     }
@@ -48,7 +48,7 @@ pub fn remove_left_behind(journals: &Journals) -> Vec<HostFinding> {
     }
 }
 
-/// Removes what one testbed left behind.
+/// Removes the remains of one testbed.
 fn remove(left: LeftBehind, journals: &Path) -> HostFinding {
     let of = left.owner().map_or_else(String::new, |pid| format!(" of process {pid}, which is gone"));
     let id = left.id().to_owned();
@@ -73,7 +73,7 @@ fn remove(left: LeftBehind, journals: &Path) -> HostFinding {
     }
 }
 
-/// The commands that remove by hand what a journal names.
+/// The commands with which a user can remove the namespaces and the journal manually.
 fn by_hand(journals: &Path, id: &str, namespaces: &[String]) -> String {
     let deletes: String = namespaces.iter().map(|name| format!("ip netns delete {name}; ")).collect();
     format!("{deletes}rm {}/{id}.journal", journals.display())

@@ -1,4 +1,4 @@
-//! Carries out a run on a testbed: an agent in each node, the router between them, one clock for all.
+//! Executes a run on a testbed. Each node has an agent, the router connects the nodes, and all use the same clock.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::panic::resume_unwind;
@@ -27,7 +27,7 @@ use crate::testbed::Testbed;
 
 /// How long agents may take to start and to open their sockets.
 const PREPARATION: Duration = Duration::from_secs(20);
-/// Time between the start request and the start of the run, so that the request reaches every agent before.
+/// Time between the start request and the start of the run. The request must reach every agent before the start.
 const LEAD: netrig_core::Duration = netrig_core::Duration::from_millis(100);
 /// How long agents may take to report after the end of the run.
 const REPORTING: Duration = Duration::from_secs(20);
@@ -38,7 +38,7 @@ const LAST_LOOK: Duration = Duration::from_millis(5);
 /// How long an agent may take to end after its last request.
 const PARTING: Duration = Duration::from_secs(2);
 
-/// The usage of programs.
+/// Quantities of the resource usage of programs.
 static TAKEN: [&Quantity; 4] = [
     &quantity::PROGRAM_CPU,
     &quantity::PROGRAM_MEMORY,
@@ -46,7 +46,7 @@ static TAKEN: [&Quantity; 4] = [
     &quantity::PROGRAM_UDP_DROPS,
 ];
 
-/// The usage of nodes as hosts.
+/// Quantities of the resource usage of nodes as hosts.
 static TAKEN_BY_HOSTS: [&Quantity; 5] = [
     &quantity::HOST_LOAD,
     &quantity::HOST_CPU,
@@ -57,14 +57,14 @@ static TAKEN_BY_HOSTS: [&Quantity; 5] = [
 
 /// Input of the conductor during a run.
 enum RunInput {
-    /// From the agent at this index; `None` at the end of its output.
+    /// A reply of the agent at this index; `None` at the end of its output.
     Agent(usize, Result<Option<ControlReply>, FrameError>),
-    /// From the router or another observing thread.
+    /// Observations of the router or of another observing thread.
     Router(ObservationBatch),
 }
 
 impl RunInput {
-    /// Passes observations to `sink`. Replies of agents are ignored, since all agents have reported.
+    /// Passes observations to `sink`. Replies of agents are ignored, because all agents have reported.
     fn send_to(self, sink: &mut dyn Sink) {
         if let Self::Router(observations) = self {
             observations.send_to(sink);
@@ -72,14 +72,14 @@ impl RunInput {
     }
 }
 
-/// An input that is no failure.
+/// An input that is not an error.
 enum AgentEvent {
-    /// From the agent at this index.
+    /// A reply of the agent at this index.
     Reply(usize, ControlReply),
     ObservationBatch(ObservationBatch),
 }
 
-/// The deadline for agents, and the message if they miss it.
+/// The deadline for agents, and the error message if they miss it.
 struct AgentDeadline {
     until: Instant,
     failure: String,
@@ -94,9 +94,9 @@ impl AgentDeadline {
 /// Reports of agents during a run.
 struct AgentReports {
     reports: Vec<EndReport>,
-    /// The indices of agents that have not reported.
+    /// The indices of the agents that have not yet reported.
     waiting: BTreeSet<usize>,
-    /// Ends of flows that are active and with which the run ends.
+    /// Ends of flows that are still active. The run ends when this set becomes empty.
     busy: BTreeSet<(u32, FlowSide)>,
 }
 
@@ -111,26 +111,26 @@ struct AgentHandle {
 /// Everything that exists during a run.
 pub(crate) struct Conductor<'a> {
     run: &'a Run,
-    // Declared before the testbed, since fields are dropped in order.
+    // The agents, programs and loads are declared before the testbed, because fields are dropped in order.
     agents: Vec<AgentHandle>,
     programs: Programs,
     loads: NodeLoads,
-    /// The ends of flows at agents.
+    /// The ends of flows that agents run.
     ends: BTreeSet<(u32, FlowSide)>,
     testbed: Testbed,
-    /// When the quotas of nodes are lifted: at the end of the run, since an agent with 1 % of a processor
-    /// would need minutes to report. `None` before the run, and after the quotas are lifted.
+    /// When the processor quotas of nodes are removed. This is the end of the run, because an agent with 1 % of a
+    /// processor would need minutes to report. `None` before the run and after the quotas are removed.
     held_until: Option<Instant>,
     inputs: Receiver<RunInput>,
     input_sender: SyncSender<RunInput>,
 }
 
 impl<'a> Conductor<'a> {
-    /// Starts the agents, whose executable is `program`, on `testbed`, lets them open their sockets, and
-    /// starts the programs.
+    /// Starts the agents on `testbed`, lets them open their sockets, and starts the programs. The executable of the
+    /// agents is `program`.
     ///
     /// # Errors
-    /// If an agent cannot be started or cannot carry out its order, or a program does not become ready.
+    /// If an agent cannot be started or cannot execute its order, or a program does not become ready.
     pub fn prepare(
         run: &'a Run,
         mut testbed: Testbed,
@@ -169,10 +169,10 @@ impl<'a> Conductor<'a> {
         Ok(conductor)
     }
 
-    /// Carries out the run and returns its outcome and the reports of the ends.
+    /// Executes the run and returns its outcome and the reports of the ends.
     ///
     /// # Errors
-    /// [`RunError::Cancelled`] soon after `cancel` was set; else the failure.
+    /// [`RunError::Cancelled`] soon after `cancel` is set; otherwise the first failure.
     pub fn carry_out(
         mut self,
         sink: &mut dyn Sink,
@@ -180,7 +180,7 @@ impl<'a> Conductor<'a> {
     ) -> Result<(RunOutcome, Vec<EndReport>), RunError> {
         let observations = self.input_sender.clone();
         let emit = move |found| {
-            // If the receiver is gone, the run has been given up.
+            // If the receiver is closed, the run has been aborted.
             let _ = observations.send(RunInput::Router(found));
         };
         let router = Router::new(&self.testbed, self.run, sink, Box::new(emit.clone()))?;
@@ -207,7 +207,7 @@ impl<'a> Conductor<'a> {
         let ends = match self.collect_reports(clock, sink, cancel) {
             Ok(ends) => ends,
             Err(error) => {
-                // Threads that still send are joined next, and must not block on a full channel.
+                // The receiver is dropped first: the threads that are joined next must not block on a full channel.
                 drop(self.inputs);
                 return Err(error);
             }
@@ -276,13 +276,13 @@ impl<'a> Conductor<'a> {
         Ok(reports.reports)
     }
 
-    /// The ends of flows with which the run ends.
+    /// The ends of the flows after which the run ends.
     fn awaited(&self) -> BTreeSet<(u32, FlowSide)> {
         let awaited = |(flow, _): &&(u32, FlowSide)| self.run.scenario.ends_with.contains(&(*flow as usize));
         self.ends.iter().filter(awaited).copied().collect()
     }
 
-    /// Handles a reply of the agent at this index. Returns whether the run ends with it.
+    /// Handles a reply of the agent at this index. Returns whether the run ends with this reply.
     fn handle_reply(
         &self,
         agent: usize,
@@ -317,8 +317,8 @@ impl<'a> Conductor<'a> {
         Ok(false)
     }
 
-    /// Whether the router measures the quantity better than a socket, which sees a segment only after all
-    /// earlier ones.
+    /// Whether the router measures the quantity instead of the socket. A socket reports a segment only after all
+    /// earlier segments have arrived.
     fn is_seen_on_the_wire(&self, column: &Column) -> bool {
         let flow = match column.subject {
             Subject::Flow(flow) => self.run.scenario.flows.get(flow as usize),
@@ -329,7 +329,7 @@ impl<'a> Conductor<'a> {
             && paused.contains(&column.quantity.as_str())
     }
 
-    /// The next input, while the agents at the indices `waiting` have a deadline.
+    /// Waits for the next input. The agents at the indices `waiting` must meet the deadline.
     fn next_event(
         &mut self,
         deadline: &AgentDeadline,
@@ -377,7 +377,7 @@ impl<'a> Conductor<'a> {
 }
 
 impl AgentHandle {
-    /// Starts an agent on a node; `place` is its index among the agents.
+    /// Starts an agent on a node. `place` is the index of the agent.
     fn start(
         testbed: &mut Testbed,
         node: usize,
@@ -424,8 +424,8 @@ struct EndDiagnostics {
     notes: Vec<(Subject, String)>,
 }
 
-/// Separates faults from notes. If the experiment limits a host, the effects of its limits are results and no
-/// faults.
+/// Separates faults from notes. If the experiment limits a host, the effects of these limits are results, so they
+/// become notes.
 fn end_diagnostics(scenario: &Scenario, ends: &[EndReport]) -> EndDiagnostics {
     let mut diagnostics = EndDiagnostics { faults: Vec::new(), notes: Vec::new() };
     for end in ends {
@@ -450,7 +450,7 @@ fn joined(faults: &[String]) -> Option<String> {
     (!faults.is_empty()).then(|| faults.join("; "))
 }
 
-/// The outcome of the run.
+/// Combines all reports to the outcome of the run.
 fn outcome(
     router: &RouterReport,
     interfaces: &InterfaceReport,

@@ -1,4 +1,4 @@
-//! Counters of programs, read by running a command.
+//! Counters of programs, which are read by running a command.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -17,7 +17,8 @@ use crate::sys::{die_with_starter, start_in};
 
 /// How long a command may take.
 const PATIENCE: Duration = Duration::from_secs(5);
-/// The longest output of a command, bytes, and the most counters that are listed at the end of a run.
+/// Maximum length of the output of a command, bytes, and maximum number of counters that are listed at the end of a
+/// run.
 const LONGEST: u64 = 1 << 20;
 const MOST_COUNTERS: usize = 1000;
 
@@ -29,8 +30,9 @@ type CounterValues = BTreeMap<String, f64>;
 pub(crate) struct CounterCommand {
     /// The program's name, for messages.
     pub program: String,
-    /// The command and its arguments.
+    /// The executable of the command.
     pub executable: PathBuf,
+    /// The arguments of the command.
     pub arguments: Vec<String>,
     /// The working folder.
     pub folder: PathBuf,
@@ -57,11 +59,11 @@ impl CounterCommand {
         let stream = child.stdout.take();
         let reader = std::thread::spawn(move || {
             let mut bytes = Vec::new();
-            // If reading fails, the output so far counts.
+            // If reading fails, the output that has been read so far is used.
             let _ = stream.map(|stream| stream.take(LONGEST).read_to_end(&mut bytes));
             String::from_utf8_lossy(&bytes).into_owned()
         });
-        // The child was not waited for, so its process ID is still its own.
+        // The child has not been waited for, so its process ID has not been reused.
         let handle = Pid::from_raw(child.id().cast_signed()).ok_or(rustix::io::Errno::SRCH);
         let handle = handle
             .and_then(|pid| pidfd_open(pid, PidfdFlags::empty()))
@@ -88,7 +90,7 @@ pub(crate) struct CounterWatch {
     command: CounterCommand,
     spec: ProgramCounters,
     node: u32,
-    /// The number of its first counter among those of the node.
+    /// The index of the program's first counter among the counters of the node.
     first: u16,
     begun: CounterValues,
     last: CounterValues,
@@ -98,7 +100,7 @@ impl CounterWatch {
     /// Reads the counters for the first time.
     ///
     /// # Errors
-    /// If they cannot be read, or one of the wanted counters is missing.
+    /// If the counters cannot be read, or one of the requested counters is missing.
     pub fn begin(command: CounterCommand, spec: ProgramCounters, node: u32) -> Result<Self, RunError> {
         let begun = command.read()?;
         if let Some(missing) = spec.names.iter().find(|name| !begun.contains_key(*name)) {
@@ -112,22 +114,23 @@ impl CounterWatch {
         Ok(Self { command, spec, node, first: 0, last: begun.clone(), begun })
     }
 
-    /// Numbers its counters after `before` others of the same node. Returns the new total.
+    /// Numbers the program's counters after the `before` counters of other programs of the same node. Returns the new
+    /// total.
     pub fn number_from(&mut self, before: u16) -> u16 {
         self.first = before;
         // At most 64 programs with 64 names each.
         before + self.spec.names.len() as u16
     }
 
-    /// The interval of reading, in addition to the start and the end.
+    /// The interval at which the counters are read, in addition to the start and the end of the run.
     pub fn every(&self) -> Option<netrig_core::Duration> {
         self.spec.every
     }
 
-    /// Reads the counters at `at`, and reports the growth of the wanted ones.
+    /// Reads the counters at `at`, and reports the growth of the requested counters since the last reading.
     ///
     /// # Errors
-    /// If they cannot be read.
+    /// If the counters cannot be read.
     pub fn tick(&mut self, at: Instant, sink: &mut dyn Sink) -> Result<(), RunError> {
         let now = self.command.read()?;
         for (name, place) in self.spec.names.iter().zip(self.first..) {
@@ -141,7 +144,7 @@ impl CounterWatch {
         Ok(())
     }
 
-    /// Notes every counter that has changed since the start.
+    /// Passes a note to `sink` for every counter that has changed since the start of the run.
     pub fn sum_up(&self, at: Instant, sink: &mut dyn Sink) {
         let grown = self.last.iter().filter_map(|(name, value)| {
             let growth = value - self.begun.get(name).copied().unwrap_or(0.0);
@@ -154,10 +157,10 @@ impl CounterWatch {
     }
 }
 
-/// Counters in lines `name = value`, `name: value` or `name:value`. Other lines are ignored.
+/// Parses counters from lines of the form `name = value`, `name: value` or `name:value`. Other lines are ignored.
 fn values(text: &str) -> CounterValues {
     let value = |line: &str| {
-        // A name may contain colons; the last one ends it.
+        // A name may contain colons. The last colon separates it from the value.
         let (name, value) = line.split_once('=').or_else(|| line.rsplit_once(':'))?;
         Some((name.trim().to_owned(), value.trim().parse::<f64>().ok().filter(|value| value.is_finite())?))
     };

@@ -11,7 +11,7 @@ use netrig_experiment::{RunError, Unsupported};
 pub struct MissingRequirement {
     /// What is missing, for example `no CAP_NET_RAW`.
     pub what: String,
-    /// The consequence.
+    /// The consequence for testbeds.
     pub why: String,
 }
 
@@ -27,10 +27,10 @@ pub enum TestbedError {
     /// The machine or the user lacks requirements of a testbed.
     #[error("this machine cannot hold a testbed of namespaces: {}; `--on sim` needs none of it", sentences(.0))]
     Incapable(Vec<MissingRequirement>),
-    /// A file of that name exists and does not belong to netrig.
+    /// A file or folder with this path exists and does not belong to netrig.
     #[error("{} exists already and does not belong to this testbed; nothing was built", .0.display())]
     Collision(PathBuf),
-    /// The identity cannot be part of a file name.
+    /// The identity of the testbed is invalid.
     #[error("`{0}` is not a valid name of a testbed: use 1 to 16 lower-case letters and digits")]
     Id(String),
     /// The kernel refused a request.
@@ -43,7 +43,7 @@ pub enum TestbedError {
         /// The kernel's error.
         source: io::Error,
     },
-    /// A setting has another value after it was written.
+    /// The value of a setting that was read back is not the value that was written.
     #[error("{setting} in {place} is `{found}` after it was set to `{asked}`")]
     NotTaken {
         /// The sysctl or option.
@@ -55,8 +55,7 @@ pub enum TestbedError {
         /// The value that was read back.
         found: String,
     },
-    /// An offload cannot be switched off. Frames would have partial checksums, or would be longer than a line
-    /// carries.
+    /// An offload cannot be switched off. Frames would have partial checksums, or would be longer than on a wire.
     #[error("the offloads {} of interface {interface} in {place} cannot be switched off", .offloads.join(", "))]
     Offloads {
         /// The interface.
@@ -73,15 +72,15 @@ pub enum TestbedError {
         action: String,
         /// The namespace.
         place: String,
-        /// What is wrong with the answer.
+        /// Why the answer is invalid.
         why: String,
     },
     /// The journal is damaged or was not written by netrig. Nothing that it names is removed.
     #[error("{} is not a valid journal of a testbed: {why}", .path.display())]
     Journal {
-        /// The file.
+        /// The path of the journal.
         path: PathBuf,
-        /// What is wrong with the journal.
+        /// Why the journal is invalid.
         why: String,
     },
     /// The limits of a node cannot be set.
@@ -123,12 +122,12 @@ fn numbers(pids: &[i32]) -> String {
     pids.iter().map(i32::to_string).collect::<Vec<_>>().join(", ")
 }
 
-/// Adds to an error of the kernel what was tried and where.
+/// Adds context to an error of the kernel: the attempted action and its place.
 pub(crate) trait ErrorContext<T> {
-    /// `place` is a namespace or a folder.
+    /// Adds the action and the place, which is the name of a namespace or the path of a folder.
     fn context(self, place: &str, action: impl FnOnce() -> String) -> Result<T, TestbedError>;
 
-    /// The same for a file.
+    /// Adds the action and the path of a file or folder.
     fn path_context(self, path: &Path, action: &str) -> Result<T, TestbedError>
     where
         Self: Sized,

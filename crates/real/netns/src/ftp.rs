@@ -1,4 +1,4 @@
-//! FTP servers of flows: vsftpd, each in a folder of its own.
+//! The FTP servers of flows. Each server is a vsftpd with its own folder.
 
 use std::net::SocketAddr;
 
@@ -10,15 +10,16 @@ use netrig_traffic::{Ftp, FtpDirection, Settings};
 use crate::error::unsupported;
 use crate::program::PlannedProgram;
 
-/// In the server's folder: the root for clients, and the empty folder of the server's unprivileged process.
+/// Names of two folders in the server's folder: the root folder for clients, and the empty folder for the server's
+/// unprivileged process.
 const ROOT: &str = "root";
 const EMPTY: &str = "empty";
 
-/// Offset from a server's port to its data port, so that data connections are recognised on the network. It
-/// lies beyond the ports of all servers, at most 20,000.
+/// Offset from a server's port to its data port. The router recognises data connections by this port. All servers
+/// together have at most 20,000 ports, so no data port is also the port of a server.
 const TO_DATA: u16 = 20_000;
 
-/// Bytes of time stamps in a segment (RFC 7323 appendix A).
+/// Length of the timestamps option in a segment (RFC 7323 appendix A), bytes.
 const TIMESTAMPS: u64 = 12;
 
 /// The minimum receive buffer of Linux's TCP, bytes (tcp(7)).
@@ -29,7 +30,7 @@ pub(crate) const fn data_port(number: u32) -> u16 {
     server_port(number) + TO_DATA
 }
 
-/// The FTP settings of a flow, if it is FTP.
+/// The FTP settings of a flow; `None` if its application is not FTP.
 pub(crate) fn of(flow: &Flow) -> Option<&Ftp> {
     match &flow.application {
         Settings::Ftp(ftp) => Some(ftp),
@@ -75,8 +76,8 @@ pub(crate) fn servers(scenario: &Scenario) -> Result<Vec<PlannedProgram>, Unsupp
     Ok(servers)
 }
 
-/// vsftpd on one address with one data port. Anonymous clients may store, fetch and delete files in its
-/// folder only (vsftpd.conf(5)).
+/// A vsftpd that listens on one address and uses one data port. Anonymous clients may store, fetch and delete files,
+/// but only in its folder (vsftpd.conf(5)).
 fn server(address: SocketAddr, data_port: u16) -> Program {
     let listen = match address {
         SocketAddr::V4(_) => format!("listen=YES\nlisten_address={}", address.ip()),
@@ -99,11 +100,12 @@ fn server(address: SocketAddr, data_port: u16) -> Program {
     }
 }
 
-/// The settings that give the sockets of a flow's server the window and the congestion control of its
-/// transport. netrig does not open these sockets. The congestion control of a receiver has no effect.
+/// The sysctls that give the sockets of a flow's server the window and the congestion control of the flow's transport.
+/// Sysctls are needed because netrig does not open these sockets. The congestion control is set only if the server
+/// sends the data.
 ///
 /// # Errors
-/// If the server sends, and its namespace may not use the congestion control.
+/// If the server sends the data, and its namespace may not use the congestion control.
 pub(crate) fn server_sysctls(
     flow: &Flow,
     receive: Option<u32>,
@@ -111,7 +113,7 @@ pub(crate) fn server_sysctls(
 ) -> Result<Vec<(String, String)>, Unsupported> {
     let mut sysctls = Vec::new();
     if let Some(receive) = receive {
-        // SO_RCVBUF doubles its value for bookkeeping (socket(7)). This is the doubled value.
+        // The kernel doubles the value of SO_RCVBUF for its overhead (socket(7)). The sysctl takes the doubled value.
         let buffer = receive.saturating_mul(2);
         let values = format!("{} {buffer} {buffer}", LEAST_BUFFER.min(buffer));
         sysctls.push(("net.ipv4.tcp_rmem".to_owned(), values));
@@ -123,8 +125,8 @@ pub(crate) fn server_sysctls(
         return Ok(sysctls);
     };
     // "The tcp_allowed_congestion_control [...] is a subset of those listed in
-    // tcp_available_congestion_control" (ip-sysctl). Only an allowed one can be the default of a namespace,
-    // and third-party servers choose none.
+    // tcp_available_congestion_control" (ip-sysctl). Only an allowed congestion control can be the default of a
+    // namespace, and third-party servers use the default.
     if !words("tcp_allowed_congestion_control").contains(wanted) {
         return unsupported(format!(
             "the server of flow `{}` sends, and this kernel gives no namespace the congestion control `{wanted}`; sysctl \

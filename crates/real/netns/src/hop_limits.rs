@@ -1,4 +1,4 @@
-//! Packets whose hop limit expires at a node, as counted by the node's kernel.
+//! Reports the packets whose hop limit expires at a node, as counted by the node's kernel.
 
 use std::fs::File;
 use std::io::{self, Read as _, Seek as _};
@@ -9,8 +9,8 @@ use netrig_host::proc::{counter, number};
 
 use crate::testbed::Testbed;
 
-/// The counter tables of a node's kernel, open during a run (proc_pid_net(5)). They belong to the network
-/// namespace in which they were opened.
+/// The counter tables of a node's kernel (proc_pid_net(5)), which stay open during a run. A table belongs to
+/// the network namespace in which it was opened.
 pub(crate) struct HopLimitWatch {
     node: u32,
     name: String,
@@ -24,11 +24,11 @@ pub(crate) struct HopLimitWatch {
 }
 
 impl HopLimitWatch {
-    /// Opens the tables of a node and counts from now on. This is done before the run: a thread that reads them only at
-    /// its start could wake late on a busy machine and miss early packets.
+    /// Opens the tables of a node and counts from now on. Call this before the run: if a thread read the tables first
+    /// at the start of the run, it could wake up late on a busy machine and miss early packets.
     ///
     /// # Errors
-    /// If the kernel does not show its counters.
+    /// If the counters of the kernel cannot be read.
     pub fn open(testbed: &Testbed, node: usize) -> Result<Self, RunError> {
         let opened = testbed.in_node(node, || {
             let table = |name: &str| File::open(format!("/proc/thread-self/net/{name}"));

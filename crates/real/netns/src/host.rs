@@ -1,4 +1,4 @@
-//! Nodes as hosts: limits and settings of an experiment, given to the kernel and read back.
+//! Nodes as hosts: applies the limits and settings of an experiment to the kernel and reads them back.
 
 pub(crate) mod group;
 mod load;
@@ -16,13 +16,13 @@ use crate::processors::available;
 use crate::sysctl;
 use crate::testbed::Testbed;
 
-/// IP_PMTUDISC_DONT for new sockets: they send without DF and ignore path MTU discovery (ip-sysctl).
+/// Setting that gives new sockets IP_PMTUDISC_DONT: they send without DF and ignore path MTU discovery (ip-sysctl).
 const NO_PMTU_DISCOVERY: (&str, &str) = ("net.ipv4.ip_no_pmtu_disc", "1");
 
-/// Checks that this machine can have the hosts of a scenario.
+/// Checks that this machine supports the limits and settings of all hosts of a scenario.
 ///
 /// # Errors
-/// If it cannot.
+/// If it does not support one of them.
 pub(crate) fn check(scenario: &Scenario) -> Result<(), Unsupported> {
     for node in &scenario.nodes {
         let limits = NodeLimits::of(node);
@@ -39,7 +39,7 @@ pub(crate) fn check(scenario: &Scenario) -> Result<(), Unsupported> {
     Ok(())
 }
 
-/// Checks that a processor remains for the router and the other nodes.
+/// Checks that a processor is left for the router and the other nodes.
 fn check_others(node: &Node) -> Result<(), Unsupported> {
     if !steering::is_there() {
         return unsupported(format!(
@@ -58,14 +58,14 @@ fn check_others(node: &Node) -> Result<(), Unsupported> {
     Ok(())
 }
 
-/// Settings of a node's kernel: sysctl name and value.
+/// The settings of a node's kernel, as pairs of sysctl name and value.
 pub(crate) fn sysctls(host: &Host) -> impl Iterator<Item = (&str, &str)> {
     let uncut = (host.fragmentation == Fragmentation::Allowed).then_some(NO_PMTU_DISCOVERY);
     host.sysctls.iter().map(|(name, value)| (name.as_str(), value.as_str())).chain(uncut)
 }
 
-/// Configures the nodes of `testbed` as the hosts of `scenario`, before any program starts. Loads start
-/// later.
+/// Configures the nodes of `testbed` as the hosts of `scenario`. Call this before any program starts. The loads of
+/// hosts are started separately.
 ///
 /// # Errors
 /// If the kernel refuses, or a setting does not take effect.

@@ -1,5 +1,5 @@
-//! Interfaces of nodes that go down and up during a run. The change is real, so that the node's kernel and
-//! its sockets notice it at once.
+//! Sets interfaces of nodes down and up during a run. The kernel's interface is changed, so that the node's kernel and
+//! its sockets react immediately.
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -22,17 +22,17 @@ use crate::router::ObservationBatch;
 use crate::testbed::Testbed;
 use crate::wiring::{LinkEnd, Wiring};
 
-/// If an interface changes later than this, the run is invalid. It is the tick of a kernel's slowest clock,
-/// by which its transports set their timers.
+/// If an interface changes later than this, the run is invalid. It is the longest tick of a kernel, which is the
+/// resolution of its transport timers.
 pub(crate) const TOO_LATE: Duration = Duration::from_millis(10);
 
-/// Interfaces of nodes that are down, by the router's port on the same veth pair. The node loses the frames
-/// for such an interface, not the testbed.
+/// Which interfaces of nodes are down, by the router's port on the same veth pair. Frames for such an interface are
+/// lost because of the experiment, so they are not a fault of the testbed.
 #[derive(Clone, Debug)]
 pub(crate) struct DownInterfaces(Arc<PerPort<AtomicBool>>);
 
 impl DownInterfaces {
-    /// All interfaces are up.
+    /// A set in which all interfaces are up.
     pub fn none(ports: usize) -> Self {
         Self(Arc::new((0..ports).map(|_| Some(AtomicBool::new(false))).collect()))
     }
@@ -47,7 +47,7 @@ impl DownInterfaces {
     }
 }
 
-/// An event of an interface.
+/// A scheduled change of an interface.
 struct InterfaceChange {
     at: Instant,
     up: bool,
@@ -56,7 +56,7 @@ struct InterfaceChange {
     interface: NodeInterface,
 }
 
-/// An interface, and the state that the kernel discards while it is down.
+/// An interface, and the configuration that the kernel discards when the interface goes down.
 #[derive(Clone)]
 struct NodeInterface {
     port: PortId,
@@ -67,10 +67,10 @@ struct NodeInterface {
     routes: Vec<NewRoute>,
 }
 
-/// The threads that change interfaces, one per node with such events. They end with this value.
+/// The threads that change interfaces, one for each node with such changes. They end when this value is dropped.
 pub(crate) struct InterfaceEvents {
-    // Declared before the threads, since fields are dropped in order and a dropped sender ends its thread. No
-    // value is ever sent.
+    // The senders are declared before the threads, because fields are dropped in order, and a dropped sender ends its
+    // thread. No value is ever sent.
     stop: Vec<SyncSender<()>>,
     threads: Vec<JoinHandle<Result<Lateness, String>>>,
 }
@@ -78,15 +78,15 @@ pub(crate) struct InterfaceEvents {
 /// How punctual the events of interfaces were.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct InterfaceReport {
-    /// From the due time until the kernel had made the change.
+    /// Time from the due time of a change until the kernel had made it.
     pub lateness: Lateness,
     /// Why the run is invalid, one sentence each.
     pub faults: Vec<String>,
 }
 
 impl InterfaceEvents {
-    /// Starts threads that make the changes of `scenario` at their times by `clock`, and report them with
-    /// `emit`.
+    /// Starts threads that make the changes of `scenario` at their times on `clock`. The threads report the changes
+    /// with `emit`.
     ///
     /// # Errors
     /// If a thread cannot be started in a node's namespace.
@@ -101,7 +101,7 @@ impl InterfaceEvents {
         for (node, changes) in changes(scenario, testbed.wiring()) {
             let (stop, stopped) = sync_channel(0);
             let (down, emit) = (down.clone(), emit.clone());
-            // A thread belongs to the namespace of the thread that starts it.
+            // A new thread is in the network namespace of the thread that starts it.
             let started = testbed.in_node(node, move || {
                 std::thread::Builder::new()
                     .name("interfaces".into())
@@ -117,7 +117,7 @@ impl InterfaceEvents {
         Ok(interfaces)
     }
 
-    /// Cancels the events that have not happened yet.
+    /// Cancels the changes that are not yet due, and returns the report.
     pub fn stop(mut self) -> InterfaceReport {
         let mut report = InterfaceReport::default();
         for ended in self.end() {
@@ -150,12 +150,12 @@ impl InterfaceEvents {
 
 impl Drop for InterfaceEvents {
     fn drop(&mut self) {
-        // The owner that drops it reports another error.
+        // The errors are ignored, because the owner drops this value only to report another error.
         self.end();
     }
 }
 
-/// Events of interfaces by the index of the node, in time order.
+/// The scheduled changes of interfaces in time order, by the index of the node.
 fn changes(scenario: &Scenario, wiring: &Wiring) -> BTreeMap<usize, Vec<InterfaceChange>> {
     let mut nodes: BTreeMap<usize, Vec<InterfaceChange>> = BTreeMap::new();
     for event in &scenario.events {
@@ -190,10 +190,10 @@ impl NodeInterface {
         Rtnetlink::open()?.set_flags(self.index, LinkFlags::empty(), LinkFlags::Up)
     }
 
-    /// Sets the interface up and restores its neighbours and routes. Its addresses have stayed.
+    /// Sets the interface up and restores its neighbours and routes. The kernel has kept its addresses.
     fn open(&self) -> Result<(), NetlinkError> {
         let mut kernel = Rtnetlink::open_to_restore()?;
-        // Neighbours first, so that no packet needs address resolution.
+        // The neighbours are restored first, so that no packet needs address resolution.
         for address in &self.neighbours {
             kernel.add_neighbour(self.index, *address, self.neighbour)?;
         }
@@ -211,7 +211,7 @@ fn make_changes(
     stopped: &Receiver<()>,
     emit: &impl Fn(ObservationBatch),
 ) -> Result<Lateness, String> {
-    // With the default timer slack a wait ends 50 µs late.
+    // With the default timer slack, a wait would end 50 µs late.
     let _ = set_current_timer_slack(Some(std::num::NonZeroU64::MIN));
     let mut lateness = Lateness::default();
     for InterfaceChange { at, up, words, interface } in changes {

@@ -1,5 +1,5 @@
-//! Foreign use of the processors of a node. If a server shared its processors with other processes, its
-//! results are invalid.
+//! Detects whether foreign processes used the processors of a node. If a server shared its processors with other
+//! processes, its results are invalid.
 
 use std::path::PathBuf;
 
@@ -7,13 +7,13 @@ use netrig_experiment::Scenario;
 use netrig_host::control_group::Hierarchy;
 use netrig_host::proc::{self, TICK_S};
 
-/// The allowed share of foreign use: the kernel's own work, and errors of counting.
+/// Foreign use up to this share of the time is allowed. It may be work of the kernel, or an error of the counters.
 const ALLOWED: f64 = 0.05;
 
-/// Foreign use below this is ignored, s. It may be counted in steps of 0.01 s.
+/// Foreign use below this time is ignored, s. The kernel may count it in steps of 0.01 s.
 const UNNOTICED: f64 = 0.1;
 
-/// The processors of a node with programs. No other node has them.
+/// The processors of a node that no other node has, and their busy time.
 #[derive(Debug)]
 pub(crate) struct OwnProcessors {
     node: String,
@@ -23,12 +23,12 @@ pub(crate) struct OwnProcessors {
     before: f64,
     /// Busy time when the node's programs were last observed, s.
     until: f64,
-    /// Run time of the node's programs between the two, s.
+    /// Run time of the node's programs between `before` and `until`, s.
     own: f64,
 }
 
 impl OwnProcessors {
-    /// The processors of a node; `None` if it has none or shares them.
+    /// The processors of a node; `None` if it has no processors of its own, or shares them with another node.
     pub fn of(scenario: &Scenario, node: usize) -> Option<Self> {
         let cpus = scenario.nodes[node].cpus.clone();
         let others = scenario.nodes.iter().enumerate().filter(|(place, _)| *place != node);
@@ -48,7 +48,7 @@ impl OwnProcessors {
         (self.until, self.own) = (self.before, 0.0);
     }
 
-    /// The node's programs have run for another `ran` ns until now.
+    /// Records that the node's programs have run for another `ran` ns until now.
     pub fn add(&mut self, ran: u64) {
         self.own += ran as f64 / 1e9;
         self.until = self.busy();
@@ -78,15 +78,15 @@ impl OwnProcessors {
     }
 }
 
-/// The source of the busy time of a processor.
+/// The source from which the busy time of a processor is read.
 #[derive(Debug)]
 enum CpuTimeSource {
-    /// The control group of all processes, ns (cgroup-v1/cpuacct.rst). It includes the kernel threads that
-    /// process the node's network traffic, which are subtracted.
+    /// The control group of all processes, ns (cgroup-v1/cpuacct.rst). It includes the kernel threads that process the
+    /// node's network traffic (`servants`). Their time is subtracted.
     Group { usage: PathBuf, servants: Vec<PathBuf> },
-    /// The kernel's ticks. A tick counts completely for the process that it meets (proc_stat(5)). A load in
-    /// step with the ticks is counted with an error of up to a tenth. Interrupts, which process network
-    /// traffic, are counted separately.
+    /// The kernel's ticks. A whole tick is attributed to the process that runs at its end (proc_stat(5)). If a load is
+    /// synchronous with the ticks, the error is up to a tenth. Interrupts, which process network traffic, are counted
+    /// separately.
     Ticks,
 }
 
@@ -94,7 +94,8 @@ impl CpuTimeSource {
     /// The most precise source of this machine.
     fn find(cpus: &[u32]) -> Self {
         let mounts = proc::text("/proc/self/mountinfo");
-        // Only the root group has all processes, and only the root group has a `release_agent`.
+        // The source needs the root group, which contains all processes. Only the root group has a file
+        // `release_agent`.
         let is_of_all = |file: &PathBuf| file.exists() && file.with_file_name("release_agent").exists();
         match usage(&mounts).filter(is_of_all) {
             Some(usage) => {
@@ -121,14 +122,14 @@ impl CpuTimeSource {
     }
 }
 
-/// The file with the time of each processor, from the text of `/proc/self/mountinfo`.
+/// The path of the file with the time of each processor. It is found in the text of `/proc/self/mountinfo`.
 fn usage(mounts: &str) -> Option<PathBuf> {
     let counts = Hierarchy::all(mounts).find(|hierarchy| hierarchy.has("cpuacct"))?;
     Some(counts.folder.join("cpuacct.usage_percpu"))
 }
 
-/// The run time file (sched-stats.rst) of the kernel thread that processes a processor's network traffic when
-/// interrupts leave too much.
+/// The path of the run time file (sched-stats.rst) of the kernel thread `ksoftirqd` of a processor. This thread
+/// processes network traffic that exceeds the limit of a softirq.
 fn servant(cpu: u32) -> Option<PathBuf> {
     let name = format!("ksoftirqd/{cpu}");
     let mut all = std::fs::read_dir("/proc").ok()?.filter_map(|entry| Some(entry.ok()?.path()));
@@ -189,7 +190,7 @@ mod tests {
         std::thread::spawn(move || {
             let set = crate::processors::set(&[mine as u32]).unwrap();
             rustix::thread::sched_setaffinity(None, &set).unwrap();
-            // Until the kernel has counted some ticks of this thread.
+            // This thread runs until the kernel has counted some of its ticks.
             let ran = || std::fs::read_to_string("/proc/thread-self/schedstat").unwrap();
             while ran().split(' ').next().unwrap().parse::<u64>().unwrap() < 400_000_000 {}
         })
@@ -197,9 +198,9 @@ mod tests {
         .unwrap();
         own.add(0);
         assert!(own.fault(1.0).is_some(), "{own:?}");
-        // A tick counts completely for the thread that it meets.
+        // Whole ticks are counted, so the result may be smaller than the run time.
         assert!(own.until - own.before >= 0.35, "{own:?}");
-        // Without foreign use, the node's own time is all of it.
+        // If all the busy time is the node's own, there is no foreign use.
         own.add(((own.until - own.before) * 1e9) as u64);
         assert_eq!(own.fault(1.0), None, "{own:?}");
     }

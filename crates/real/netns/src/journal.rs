@@ -1,5 +1,5 @@
-//! The journal of a testbed. Everything is recorded before it is made. If this process ends early, another
-//! one can remove exactly that.
+//! The journal of a testbed. Each object is recorded before it is made. If this process ends early, another
+//! process can remove exactly the recorded objects.
 
 use std::fmt;
 use std::fs::{File, OpenOptions, TryLockError};
@@ -13,19 +13,19 @@ use crate::process::ProcessId;
 
 /// The first line of every journal.
 const HEAD: &str = "netrig-testbed 1";
-/// The longest journal that is read, bytes.
+/// Maximum length of a journal, bytes.
 const LONGEST_JOURNAL: u64 = 16 << 20;
 
-/// An object that was made or is about to be made.
+/// An object of a testbed that was made or is about to be made.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum TestbedEntry {
-    /// The process that makes all others.
+    /// The process that makes all other objects.
     Owner(ProcessId),
     /// A namespace that is bound by name.
     Namespace { name: String, inode: NamespaceId },
-    /// An interface in one of these namespaces.
+    /// An interface in one of the testbed's namespaces.
     Interface { namespace: String, name: String },
-    /// A process in one of these namespaces.
+    /// A process in one of the testbed's namespaces.
     Process(ProcessId),
     /// A folder for the files of programs.
     Folder(PathBuf),
@@ -54,7 +54,7 @@ impl fmt::Display for TestbedEntry {
 impl TestbedEntry {
     fn read(line: &str) -> Option<Self> {
         let words: Vec<_> = line.split(' ').collect();
-        // A name that leads out of its folder was not written by netrig.
+        // netrig never writes a name with a slash, which could lead out of its folder.
         let name = |name: &str| (!name.is_empty() && !name.contains('/')).then(|| name.to_owned());
         Some(match *words.as_slice() {
             ["owner", pid, start] => Self::Owner(ProcessId::read(pid, start)?),
@@ -73,7 +73,7 @@ impl TestbedEntry {
     }
 }
 
-/// A path of a program folder or a control group. No other path is ever removed.
+/// Parses the path of a program folder or a control group. Other paths are refused, so they are never removed.
 fn folder(path: &str) -> Option<PathBuf> {
     let path = PathBuf::from(path);
     let named = path.file_name().and_then(|name| name.to_str()).is_some_and(|name| name.starts_with(FOLDER));
@@ -81,26 +81,26 @@ fn folder(path: &str) -> Option<PathBuf> {
     (path.is_absolute() && plain && named).then_some(path)
 }
 
-/// The folder of journals, one for each testbed that is up or was left behind.
+/// The folder of journals. It contains one journal for each testbed that is in use or was left behind.
 #[derive(Clone, Debug)]
 pub struct Journals {
     folder: PathBuf,
 }
 
 impl Default for Journals {
-    /// `/run/netrig`.
+    /// The journals in `/run/netrig`.
     fn default() -> Self {
         Self::at("/run/netrig")
     }
 }
 
 impl Journals {
-    /// Journals in another folder. Testbeds of different folders do not know each other.
+    /// The journals in another folder. [`left_behind`](crate::left_behind) finds only testbeds of this folder.
     pub fn at(folder: impl Into<PathBuf>) -> Self {
         Self { folder: folder.into() }
     }
 
-    /// Their folder.
+    /// The folder that contains the journals.
     pub fn folder(&self) -> &Path {
         &self.folder
     }
@@ -130,15 +130,15 @@ impl Journals {
                 source: error,
             },
         })?;
-        // The lock proves that the owner lives. The kernel releases it when the process ends in any way, and
-        // a later process with the same number does not hold it.
+        // The lock proves that the owner is alive. The kernel releases it when the process ends for any reason.
+        // A later process with the same process ID does not hold the lock.
         file.lock().path_context(&path, "lock the journal")?;
         let journal = TestbedJournal { path, file, id: id.to_owned(), entries: Vec::new(), damage: None };
         journal.write(&format!("{HEAD}\n"))?;
         Ok(journal)
     }
 
-    /// The journals without a living owner, locked for the caller.
+    /// The journals whose owner has ended. They are now locked by this process.
     pub(crate) fn orphans(&self) -> Result<Vec<TestbedJournal>, TestbedError> {
         if !self.folder.exists() {
             return Ok(Vec::new());
@@ -157,7 +157,8 @@ impl Journals {
     }
 }
 
-/// The journal at `path`. `None` if its owner lives or another process is removing its testbed.
+/// The journal at `path`, locked by this process. `None` if its owner is alive or another process is removing
+/// its testbed.
 fn orphan(path: PathBuf) -> Result<Option<TestbedJournal>, TestbedError> {
     let mut file = match OpenOptions::new().read(true).append(true).open(&path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
@@ -177,7 +178,8 @@ fn orphan(path: PathBuf) -> Result<Option<TestbedJournal>, TestbedError> {
         true => file.read_to_string(&mut text).map_err(|error| error.to_string()),
         false => Err(format!("it is not a regular file of at most {LONGEST_JOURNAL} B")),
     };
-    // The journal leads to kills and unmounts, so it must belong to this user.
+    // Processes are killed and file systems are unmounted according to the journal, so it must belong to this
+    // user.
     let own = metadata.uid() == rustix::process::geteuid().as_raw();
     let entries = match read {
         Ok(_) if own => read_entries(&text),
@@ -194,7 +196,7 @@ fn orphan(path: PathBuf) -> Result<Option<TestbedJournal>, TestbedError> {
 
 /// The entries of a journal, or why it is invalid.
 fn read_entries(text: &str) -> Result<Vec<TestbedEntry>, String> {
-    // A last line without a newline was not completely written, so its object was not made.
+    // If the last line has no newline, it was not completely written, so its object was not made.
     let whole = text.rsplit_once('\n').map_or("", |(whole, _)| whole);
     let mut lines = whole.lines();
     if lines.next().is_some_and(|head| head != HEAD) {
@@ -217,7 +219,7 @@ pub(crate) struct TestbedJournal {
 }
 
 impl TestbedJournal {
-    /// Records what is about to be made. The entries are on disk when this returns.
+    /// Records objects that are about to be made. The entries are on disk when this returns.
     pub(crate) fn record(
         &mut self,
         entries: impl IntoIterator<Item = TestbedEntry>,
@@ -238,7 +240,7 @@ impl TestbedJournal {
         &self.id
     }
 
-    /// Fails if the journal is invalid. Nothing that it names may then be removed.
+    /// Returns an error if the journal is invalid. In that case, no object that it names may be removed.
     pub(crate) fn check(&self) -> Result<(), TestbedError> {
         match &self.damage {
             None => Ok(()),
@@ -251,12 +253,12 @@ impl TestbedJournal {
         &self.entries
     }
 
-    /// A path in the folder of the journals.
+    /// The path of the file `name` in the folder of the journals.
     pub(crate) fn beside(&self, name: &str) -> PathBuf {
         self.path.with_file_name(name)
     }
 
-    /// Removes the journal after everything that it names is removed.
+    /// Removes the journal. All objects that it names must have been removed before.
     pub(crate) fn close(&self) -> Result<(), TestbedError> {
         std::fs::remove_file(&self.path).path_context(&self.path, "remove the journal")
     }

@@ -1,4 +1,4 @@
-//! Kept messages of SIP flows: the files of each run, and their contents.
+//! Kept messages of SIP flows: which files each run writes, and what they contain.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -11,14 +11,14 @@ use netrig_sip_net::{KeepOrder, KeepPolicy};
 use netrig_traffic::FlowSide;
 use sha2::{Digest as _, Sha256};
 
-/// Which messages of SIP flows are kept in later runs, and where.
+/// Which messages of SIP flows are written to files in later runs, and to which folder.
 #[derive(Clone, Debug, PartialEq)]
 pub struct KeepRequest {
-    /// Which messages.
+    /// Which messages are kept.
     pub policy: KeepPolicy,
-    /// The folder of the files. It is made if it does not exist.
+    /// The folder of the files. It is created if it does not exist.
     pub folder: PathBuf,
-    /// Prefix of all file names: the experiment.
+    /// Prefix of all file names: the name of the experiment.
     pub stem: String,
     /// Limit for the files of all runs together, bytes on disk.
     pub most_bytes: u64,
@@ -39,30 +39,31 @@ pub struct KeptFlows {
 pub struct KeptFlow {
     /// The flow's name.
     pub flow: String,
-    /// The message log.
+    /// Path of the message log.
     pub log: PathBuf,
-    /// The capture.
+    /// Path of the capture.
     pub capture: PathBuf,
-    /// Counts of the files. `None` if the run failed or was cancelled; its files may then lack the last
-    /// messages.
+    /// Counts of the kept messages. `None` if the run failed or was cancelled. In that case, the last messages
+    /// may be missing in the files.
     pub messages: Option<KeptMessages>,
 }
 
-/// The most bytes of the experiment, the levels and the flow in a file name, which has at most 255 bytes.
+/// Maximum lengths of the experiment, the levels and the flow in a file name, bytes. A file name has at most 255
+/// bytes.
 const LONGEST_STEM: usize = 80;
 const LONGEST_LEVELS: usize = 80;
 const LONGEST_FLOW: usize = 40;
 
-/// Hexadecimal digits of the run's hash in file names.
+/// Number of hexadecimal digits of the run's hash in file names.
 const HASH_DIGITS: usize = 8;
 
 /// State of the kept messages over several runs.
 #[derive(Debug)]
 pub(crate) struct RunKeeping {
     request: KeepRequest,
-    /// Bytes of the files of earlier runs.
+    /// Total size of the files of earlier runs, bytes.
     written: u64,
-    /// The flows of the current run: number, name and order.
+    /// The flows of the current run whose messages are kept: number, name and order.
     ordered: Vec<(u32, String, KeepOrder)>,
     kept: KeptFlows,
 }
@@ -72,10 +73,10 @@ impl RunKeeping {
         Self { request, written: 0, ordered: Vec::new(), kept: KeptFlows::default() }
     }
 
-    /// Adds to the orders of a run which messages are kept. The flows share the remaining bytes.
+    /// Adds the requests to keep messages to the orders of a run. The flows share the remaining bytes equally.
     ///
     /// # Errors
-    /// If the folder cannot be made.
+    /// If the folder cannot be created.
     pub fn order(&mut self, run: &Run, orders: &mut BTreeMap<usize, RunOrder>) -> Result<(), RunError> {
         self.ordered.clear();
         let KeepRequest { policy, folder, most_bytes, .. } = &self.request;
@@ -101,8 +102,8 @@ impl RunKeeping {
         Ok(())
     }
 
-    /// Takes the kept messages of the current run: the reports of its ends, and the files of ends without a
-    /// report.
+    /// Records the kept messages of the current run, from the reports of its ends. If an end gave no report,
+    /// its files are recorded if they exist.
     pub fn take(&mut self, ends: &[EndReport]) {
         for (number, flow, order) in std::mem::take(&mut self.ordered) {
             let messages = ends.iter().filter(|end| end.flow == number).find_map(|end| end.kept.clone());
@@ -116,13 +117,13 @@ impl RunKeeping {
         }
     }
 
-    /// What was kept since the last call.
+    /// The messages that were kept since the last call.
     pub fn take_kept(&mut self) -> KeptFlows {
         std::mem::take(&mut self.kept)
     }
 }
 
-/// Distinguishes runs whose truncated levels and replications are equal.
+/// A hash that distinguishes runs whose truncated levels and replications are equal.
 fn hash(run: &Run) -> String {
     let digest = Sha256::digest(run.description("").as_bytes());
     hex(&digest)[..HASH_DIGITS].to_owned()
@@ -148,7 +149,7 @@ fn file_name(stem: &str, run: &Run, hash: &str, flow: &str) -> String {
     )
 }
 
-/// A path that no file has and that was not given, so that no file is replaced.
+/// A path (without extension) at which no file exists and that is not in `given`, so that no file is overwritten.
 fn free(folder: &Path, name: &str, given: &BTreeSet<PathBuf>) -> PathBuf {
     let is_free = |path: &PathBuf| {
         let has_file = ["log", "pcapng"].iter().any(|ending| {

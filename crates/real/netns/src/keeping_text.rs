@@ -1,4 +1,4 @@
-//! Kept messages of SIP flows as text.
+//! Text for users about the kept messages of SIP flows.
 
 use std::path::{Path, PathBuf};
 
@@ -7,11 +7,12 @@ use netrig_sip_net::tap::KeptMessages;
 
 use crate::keeping::{KeptFlow, KeptFlows};
 
-/// The number of flows of failed runs that get a line each.
+/// Maximum number of flows of failed runs that get a line each.
 const MOST_LISTED: usize = 12;
 
 impl KeptFlows {
-    /// What was kept of `ran` runs, in lines. Files are named as from here, where `folder` is their folder.
+    /// Lines that describe the kept messages of `ran` runs. `folder` is the folder of the files as seen from the
+    /// current folder.
     pub fn lines(self, ran: u64, folder: &Path) -> Vec<String> {
         let Self { flows, ordered } = self;
         if flows.is_empty() {
@@ -22,7 +23,7 @@ impl KeptFlows {
             };
             return vec![format!("kept: no messages: {why}")];
         }
-        // A user looks for the messages of a failure first.
+        // Failed runs are listed first, because users look for their messages first.
         let (whole, failed): (Vec<_>, Vec<_>) = flows.into_iter().partition(|flow| flow.messages.is_some());
         let mut lines: Vec<String> =
             failed.iter().take(MOST_LISTED).map(|flow| of_failed(flow, folder)).collect();
@@ -39,19 +40,19 @@ impl KeptFlows {
     }
 }
 
-/// A file in its folder, as the folder is named from here.
+/// The path of `file` in `folder`, which is the same folder as seen from the current folder.
 fn within(folder: &Path, file: &Path) -> PathBuf {
     file.file_name().map_or_else(|| file.to_owned(), |name| folder.join(name))
 }
 
-/// The files of a flow of a run that failed or was cancelled.
+/// The line about the files of a flow of a run that failed or was cancelled.
 fn of_failed(flow: &KeptFlow, folder: &Path) -> String {
     let [log, capture] = [&flow.log, &flow.capture].map(|file| within(folder, file));
     let (log, capture) = (log.display(), capture.display());
     format!("kept: messages of a failed run in {log} and {capture}; netrig sip show {log}")
 }
 
-/// The files of the flows of all other runs.
+/// The lines about the files of the flows of all other runs.
 fn of_whole(flows: &[KeptFlow], folder: &Path) -> Vec<String> {
     let all = || flows.iter().filter_map(|flow| flow.messages.as_ref());
     let Some(first) = all().next() else { return Vec::new() };

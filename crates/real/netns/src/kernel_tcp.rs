@@ -1,4 +1,4 @@
-//! The constants of a transport, as far as the kernel's TCP can have them.
+//! Converts the constants of a TCP transport to settings of the kernel's TCP.
 
 use netrig_core::Size;
 use netrig_experiment::Unsupported;
@@ -11,8 +11,8 @@ use serde_json::Value;
 use crate::error::unsupported;
 use crate::receive_buffer::ReceiveBuffer;
 
-/// Constants that a socket option or a sysctl can set. All others are fixed in the kernel, as in the profile
-/// `linux`.
+/// Constants that a socket option or a sysctl can set. All other constants are fixed in the kernel, with the values
+/// of the profile `linux`.
 const SETTABLE: [&str; 16] = [
     "congestion",
     "recovery",
@@ -41,10 +41,10 @@ pub(crate) struct KernelTcp {
 }
 
 impl KernelTcp {
-    /// The settings for `config` of transport `transport`, if segments of up to `segment` arrive.
+    /// The settings for the constants `config` of the transport `transport`, if segments of up to `segment` arrive.
     ///
     /// # Errors
-    /// If the kernel cannot have a constant; the message names it.
+    /// If the kernel cannot use the value of a constant. The message names the constant.
     pub fn of(config: &Config, segment: Size, transport: &str) -> Result<Self, Unsupported> {
         let linux = Config::of(Profile::Linux);
         let others = differing(config, &linux);
@@ -82,7 +82,7 @@ impl KernelTcp {
     }
 }
 
-/// The names of constants that differ and that nothing can set.
+/// The names of constants that differ from those of Linux and cannot be set.
 fn differing(config: &Config, linux: &Config) -> Vec<String> {
     let [Ok(Value::Object(ours)), Ok(Value::Object(theirs))] = [config, linux].map(serde_json::to_value)
     else {
@@ -92,7 +92,7 @@ fn differing(config: &Config, linux: &Config) -> Vec<String> {
     ours.keys().filter(differ).map(|name| format!("`{name}`")).collect()
 }
 
-/// A constant as in an experiment file.
+/// The value of a constant as it is written in an experiment file.
 fn word(value: &impl serde::Serialize) -> String {
     match serde_json::to_value(value) {
         Ok(Value::String(word)) => word,
@@ -135,7 +135,7 @@ fn slow_start_after_idle(config: &Config, transport: &str) -> Result<&'static st
 fn sysctls(config: &Config, transport: &str) -> Result<Vec<(String, String)>, Unsupported> {
     let count = |limit: Limit| match limit {
         Limit::Count(n) => n.to_string(),
-        // The maximum of these settings (tcp(7)).
+        // 255 is the maximum of these settings (tcp(7)).
         Limit::Unbounded(_) => "255".to_owned(),
     };
     let ecn = match config.ecn {
@@ -157,7 +157,7 @@ fn sysctls(config: &Config, transport: &str) -> Result<Vec<(String, String)>, Un
         ("tcp_slow_start_after_idle", slow_start_after_idle(config, transport)?.to_owned()),
         ("tcp_syn_retries", count(config.syn_retries)),
         ("tcp_retries2", count(config.data_retries)),
-        // A connection must not use path metrics of an earlier one.
+        // A connection must not use the path metrics of an earlier connection.
         ("tcp_no_metrics_save", "1".to_owned()),
     ];
     Ok(settings.into_iter().map(|(name, value)| (format!("net.ipv4.{name}"), value)).collect())

@@ -1,4 +1,4 @@
-//! A topology that stays up so that a user can work in it.
+//! A topology that stays in operation so that a user can work in it.
 
 use std::panic::resume_unwind;
 use std::process::Command;
@@ -18,23 +18,23 @@ use crate::router::{ObservationBatch, Router, RouterThread, UNTAKEN};
 use crate::testbed::Testbed;
 use crate::wiring::Wiring;
 
-/// A topology whose links carry the frames of its nodes. No flow of the scenario runs, and no event happens.
-/// [`Namespaces::lab`](crate::Namespaces::lab) makes it; `S` receives the observations.
+/// A topology whose links carry the frames of its nodes, without the flows and events of the scenario. It is made
+/// by [`Namespaces::lab`](crate::Namespaces::lab). The sink `S` receives the observations.
 pub struct Lab<S> {
-    // Declared before the testbed, since fields are dropped in order.
+    // These fields are declared before the testbed, because fields are dropped in order.
     routing: RouterThread,
     programs: Programs,
     loads: NodeLoads,
     testbed: Testbed,
     clock: Clock,
-    /// Passes observations to the sink until the router ends.
+    /// The thread that passes observations to the sink until the router ends.
     collector: JoinHandle<S>,
 }
 
 /// The result of a lab.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LabReport {
-    /// The counts of all packets on its links.
+    /// The counts of all packets on the links of the lab.
     pub balance: Balance,
     /// Faults of the router and of programs, one sentence each.
     pub faults: Vec<String>,
@@ -43,16 +43,16 @@ pub struct LabReport {
 /// Why a lab cannot be opened or used.
 #[derive(Debug, thiserror::Error)]
 pub enum LabError {
-    /// A kernel cannot have the scenario.
+    /// The kernel does not support the scenario.
     #[error(transparent)]
     Unsupported(#[from] Unsupported),
-    /// The experiment runs programs and this was not allowed. The name of the first program.
+    /// The experiment runs programs, which has not been allowed. Contains the name of the first program.
     #[error("the experiment runs `{0}` on this machine, which has not been allowed")]
     NotAllowed(String),
     /// The testbed cannot be built, used or removed.
     #[error(transparent)]
     Testbed(#[from] TestbedError),
-    /// Cancelled before it was ready.
+    /// The lab was cancelled before it was ready.
     #[error("the lab was cancelled")]
     Cancelled,
     /// The router or a program failed.
@@ -85,7 +85,7 @@ impl<S: Sink + Send + 'static> Lab<S> {
         (programs, loads): (Programs, NodeLoads),
         mut sink: S,
     ) -> Result<Self, LabError> {
-        // Two years: the lab ends when it is closed.
+        // About two years, because a lab ends only when it is closed.
         let duration = Duration::from_secs(1 << 26);
         let scenario = Scenario { duration, events: Vec::new(), ..(*run.scenario).clone() };
         let run = Run { scenario: Arc::new(scenario), ..run.clone() };
@@ -103,7 +103,7 @@ impl<S: Sink + Send + 'static> Lab<S> {
         Ok(Self { routing: RouterThread::start(router, clock), programs, loads, testbed, clock, collector })
     }
 
-    /// Nodes, interfaces and addresses.
+    /// The plan of the lab: nodes, interfaces and addresses.
     pub fn wiring(&self) -> &Wiring {
         self.testbed.wiring()
     }
@@ -116,12 +116,12 @@ impl<S: Sink + Send + 'static> Lab<S> {
         Ok(self.testbed.namespace(self.place(node)?)?)
     }
 
-    /// The programs of its nodes: the index of the node, and the program's path with a hash.
+    /// The programs of the nodes. Each item is the index of the node, and the program's path with a hash.
     pub fn programs(&self) -> impl Iterator<Item = (usize, &str)> {
         self.programs.versions()
     }
 
-    /// Nodes with their namespaces, interfaces, addresses and programs.
+    /// A text that lists the nodes with their namespaces, interfaces, addresses and programs.
     pub fn text(&self) -> String {
         let mut lines = String::new();
         for (place, node) in self.wiring().nodes.iter().enumerate() {
@@ -138,8 +138,8 @@ impl<S: Sink + Send + 'static> Lab<S> {
         lines
     }
 
-    /// Starts a program on a node in the process group of this process, so that it may read from the
-    /// terminal. It ends with the lab.
+    /// Starts a program on a node in the process group of this process, so that it can read from the terminal. The
+    /// program is killed when the lab ends.
     ///
     /// # Errors
     /// If there is no such node, or the program cannot be started.
@@ -156,11 +156,11 @@ impl<S: Sink + Send + 'static> Lab<S> {
         })
     }
 
-    /// Removes everything. Returns the report and the sink, which has also received the output of programs as
-    /// notes of their nodes.
+    /// Ends the lab and removes the testbed. Returns the report and the sink. The sink has also received the output
+    /// of programs as notes of their nodes.
     ///
     /// # Errors
-    /// If packets do not balance, or something cannot be removed.
+    /// If the packet counts do not balance, or an object cannot be removed.
     pub fn close(self) -> Result<(LabReport, S), LabError> {
         let Self { routing, programs, loads, testbed, clock, collector } = self;
         let report = routing.stop(clock.now())?;

@@ -1,24 +1,27 @@
 //! The testbed of network namespaces on this Linux host. Each node is a network namespace. Each end of a link
 //! is a veth pair whose other end is in the namespace of the router.
 //!
-//! A [`Wiring`] is computed from a scenario without a kernel: interfaces, addresses of both versions of IP,
-//! neighbours and routes. A [`Testbed`] is built from it by rtnetlink, ethtool's netlink and `/proc/sys`.
-//! Every setting that the kernel may accept without effect is read back. A node's namespace is bound as by
-//! `ip netns`, so `ip netns exec netrig-…` and tshark work there. [`Testbed::spawn`] starts a node's
-//! programs. A [`ReceiveRing`] returns every frame that they send, in order of arrival and with its time
-//! stamp. A [`FrameSender`] sends through one interface of the router; the wiring has the interface numbers.
+//! A [`Wiring`] is the plan of a testbed: interfaces, IPv4 and IPv6 addresses, neighbours and routes. It is
+//! computed from a scenario without system calls. A [`Testbed`] is built from it with rtnetlink, ethtool's
+//! netlink and `/proc/sys`. Every setting that the kernel may accept without effect is read back. A node's
+//! namespace is bound as `ip netns` does it, so `ip netns exec netrig-…` and tshark work there.
+//! [`Testbed::spawn`] starts a node's programs. A [`ReceiveRing`] returns every frame that the nodes send, in
+//! order of arrival and with its time stamp. A [`FrameSender`] sends through one interface of the router. The
+//! wiring contains the interface numbers.
 //!
-//! Two users build on it: the substrate [`Namespaces`], with an agent in each node and netrig's router, which
-//! drives the links of `netrig-link` in real time; and [`Lab`], without flows and agents.
+//! Two types use the testbed. The substrate [`Namespaces`] has an agent in each node and netrig's router,
+//! which drives the links of `netrig-link` in real time. A [`Lab`] has links and programs, but no flows and
+//! agents.
 //!
-//! Nothing outlives its owner. Everything is journalled before it is made, and dropping a testbed removes it
-//! all. [`left_behind`] finds and removes the remains of a killed owner: only what its journal names, never
-//! by a pattern of names, and never from a living owner. Programs die with their owner (`PR_SET_PDEATHSIG`),
-//! and the processes that they start carry a mark.
+//! All objects of a testbed end with the process that owns it. Each object is recorded in a journal before it
+//! is made, and dropping a testbed removes all objects. If the owner was killed, [`left_behind`] finds and
+//! removes the remains. It removes only objects that the journal names, never by a pattern of names, and never
+//! objects of a living owner. Programs die with their owner (`PR_SET_PDEATHSIG`), and all their descendants
+//! are marked by an environment variable.
 //!
-//! This crate never runs a command of the host, never touches the namespace in which it was started, and
-//! never loads a module. It needs root: [`missing_requirements`] and [`try_requirements`] list what is
-//! missing, one sentence each.
+//! This crate never runs a command of the host, never changes the namespace in which it was started, and
+//! never loads a kernel module. It needs root. [`missing_requirements`] and [`try_requirements`] list the
+//! missing requirements, one sentence each.
 //!
 //! Start from [`Namespaces`], or from [`Testbed`] to build on it.
 #![cfg(target_os = "linux")]

@@ -1,4 +1,4 @@
-//! Addresses of nodes for Multipath TCP, so that subflows take the paths of the file.
+//! Configures nodes for Multipath TCP, so that subflows take the paths of the experiment file.
 
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
@@ -13,10 +13,10 @@ use crate::netlink::path_manager::{MptcpEndpoint, MptcpLimits, MptcpRole, PathMa
 use crate::sysctl::{self, agree};
 use crate::testbed::Testbed;
 
-/// The sysctls of a kernel with Multipath TCP.
+/// The folder of the sysctls of Multipath TCP. A kernel without Multipath TCP does not have it.
 const SETTINGS: &str = "/proc/sys/net/mptcp";
-/// The most additional subflows, and the most addresses, in a kernel (MPTCP_PM_ADDR_MAX of Linux's
-/// net/mptcp/protocol.h).
+/// Maximum number of additional subflows and maximum number of addresses that a kernel allows (MPTCP_PM_ADDR_MAX of
+/// Linux's net/mptcp/protocol.h).
 const MOST: usize = 8;
 
 /// Configuration of Multipath TCP in a node's kernel: its path manager and its sysctls.
@@ -24,19 +24,19 @@ const MOST: usize = 8;
 pub(crate) struct Multipath {
     pub(crate) endpoints: Vec<MptcpEndpoint>,
     pub(crate) limits: MptcpLimits,
-    /// With full names, for example `net.mptcp.enabled`.
+    /// The sysctls with their full names, for example `net.mptcp.enabled`, and values.
     pub(crate) sysctls: Vec<(String, String)>,
 }
 
-/// The configuration of Multipath TCP by the index of the node.
+/// The configuration of Multipath TCP for each node that needs it, by the index of the node.
 ///
 /// # Errors
-/// If the kernel has no Multipath TCP, or cannot have the paths of the scenario.
+/// If the kernel has no Multipath TCP, or does not support the paths of the scenario.
 pub(crate) fn multipath(scenario: &Scenario) -> Result<BTreeMap<usize, Multipath>, Unsupported> {
     multipath_by(Path::new(SETTINGS), scenario)
 }
 
-/// The same for a kernel with its sysctls in `folder`.
+/// Like [`multipath`], for a kernel whose sysctls are in `folder`.
 fn multipath_by(folder: &Path, scenario: &Scenario) -> Result<BTreeMap<usize, Multipath>, Unsupported> {
     let mut nodes: BTreeMap<usize, Multipath> = BTreeMap::new();
     for flow in &scenario.flows {
@@ -77,7 +77,7 @@ impl Multipath {
     }
 }
 
-/// The addresses of each path: client, server.
+/// The addresses of the client and the server on each path.
 pub(crate) fn addresses(scenario: &Scenario, flow: &Flow) -> Vec<(IpAddr, IpAddr)> {
     let ends = flow.paths.iter().filter_map(|path| {
         let near = scenario.address(flow.from, path.hops.first()?.link)?;
@@ -86,9 +86,10 @@ pub(crate) fn addresses(scenario: &Scenario, flow: &Flow) -> Vec<(IpAddr, IpAddr
     ends.collect()
 }
 
-/// The configuration of both ends of a flow. A path to the server's first address begins at another address
-/// of the client, from which the client opens a subflow. Any other path leads to another address of the
-/// server, which the server signals. The client opens a subflow to it by its routes.
+/// The configuration of both ends of a flow. For each additional path, there are two cases. If the path leads to the
+/// server's first address, it starts at another address of the client, and the client opens a subflow from that
+/// address. Otherwise it leads to another address of the server. The server announces this address, and the client
+/// opens a subflow to it over the route to this address.
 fn of_flow(
     scenario: &Scenario,
     flow: &Flow,
@@ -122,17 +123,17 @@ fn of_flow(
             end.endpoints.push(MptcpEndpoint { address, role, backup: settings.backup });
         }
     }
-    // At most MOST.
+    // The number is at most MOST.
     let accepted = server.endpoints.len() as u32;
     client.limits = MptcpLimits { subflows: more as u32, addresses_accepted: accepted };
     server.limits = MptcpLimits { subflows: more as u32, addresses_accepted: 0 };
     Ok([(flow.from, client), (flow.to, server)])
 }
 
-/// The sysctls of the kernels at both ends of a flow, with full names.
+/// The sysctls of the kernels at both ends of a flow, with their full names.
 ///
 /// # Errors
-/// If this kernel lacks one.
+/// If this kernel lacks one of the sysctls.
 fn sysctls(folder: &Path, flow: &Flow, settings: &Mptcp) -> Result<Vec<(String, String)>, Unsupported> {
     let Ok(there) = std::fs::read_dir(folder) else {
         return unsupported(format!(
@@ -196,7 +197,7 @@ mod tests {
 
     use super::*;
 
-    /// Two hosts with two links, and a detour over another router to the server.
+    /// An experiment with two hosts that have two links, and a detour to the server over another node.
     fn file() -> String {
         ExperimentText::new("two", "1 s")
             .nodes("client server other")
@@ -220,7 +221,7 @@ mod tests {
         Scenario::clone(&run.scenario)
     }
 
-    /// The configuration of nodes for a kernel with Multipath TCP, whatever this kernel has.
+    /// The configuration of nodes for a kernel with Multipath TCP, even if the kernel of this machine does not have it.
     fn configure(scenario: &Scenario) -> Result<BTreeMap<usize, Multipath>, Unsupported> {
         let folder = tempfile::tempdir().unwrap();
         for name in ["enabled", "stale_loss_cnt"] {
@@ -324,7 +325,7 @@ mod tests {
         assert_eq!(kernel, [("net.mptcp.enabled".to_owned(), "0".to_owned())]);
     }
 
-    /// Needs root and a kernel with Multipath TCP; otherwise it prints that it was skipped.
+    /// This test needs root and a kernel with Multipath TCP. Otherwise it prints that it is skipped.
     #[test]
     fn what_a_path_manager_was_told_is_gone_with_its_namespace() {
         use std::io::Write;

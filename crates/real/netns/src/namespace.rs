@@ -1,4 +1,4 @@
-//! A network namespace, and the thread that works in it.
+//! A network namespace, and a thread that runs in it.
 
 use std::fs::File;
 use std::io;
@@ -19,12 +19,12 @@ use crate::error::{ErrorContext, TestbedError};
 use crate::netlink::NetlinkError;
 use crate::sys::unshare_network;
 
-/// The folder of `ip netns`.
+/// The folder in which `ip netns` binds namespaces.
 pub(crate) const FOLDER: &str = "/run/netns";
 /// NSFS_MAGIC of Linux's `magic.h`: the file system of namespaces.
 const NSFS: i64 = 0x6e73_6673;
 
-/// The identity of a namespace as long as it exists.
+/// The identity of a namespace: its device and inode. It is unique as long as the namespace exists.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct NamespaceId {
     pub(crate) device: u64,
@@ -39,9 +39,10 @@ impl NamespaceId {
 }
 
 /// A thread in a namespace. The sockets that it opens and the processes that it starts are in that namespace.
-/// Processes that die with their starter (`PR_SET_PDEATHSIG`) end with this thread.
+/// Processes that die with the thread that started them (`PR_SET_PDEATHSIG`) end with this thread.
 struct NamespaceThread {
-    /// The channel has no buffer: the caller waits until the thread takes the job, and then for its result.
+    /// The channel has no buffer: the caller waits until the thread takes the job, and then waits for its
+    /// result.
     jobs: Option<SyncSender<Box<dyn FnOnce() + Send>>>,
     thread: Option<JoinHandle<()>>,
 }
@@ -89,7 +90,7 @@ pub(crate) struct NetworkNamespace {
 }
 
 impl NetworkNamespace {
-    /// Makes a namespace without a name in the file system. It ends with this value.
+    /// Makes a namespace that is not bound in the file system. It ends when this value is dropped.
     pub(crate) fn unshare(name: &str) -> Result<Self, TestbedError> {
         let thread = NamespaceThread::start(name).context(name, || "start a thread".into())?;
         let file = thread.run(|| {
@@ -100,7 +101,7 @@ impl NetworkNamespace {
         Self::with_thread(name, file, thread)
     }
 
-    /// Enters the namespace of this file.
+    /// Starts a thread in the existing namespace that `file` refers to.
     pub(crate) fn enter(name: &str, file: File) -> Result<Self, TestbedError> {
         let thread = NamespaceThread::start(name).context(name, || "start a thread".into())?;
         let entered = thread.run(move || {
@@ -115,11 +116,11 @@ impl NetworkNamespace {
         Ok(Self { name: name.to_owned(), file, inode, thread })
     }
 
-    /// Binds the namespace where `ip netns` finds it. It then outlives this process.
+    /// Binds the namespace in the folder of `ip netns`. It then outlives this process.
     pub(crate) fn bind(&self) -> Result<(), TestbedError> {
         let path = path(&self.name);
         prepare_folder().path_context(Path::new(FOLDER), "prepare the folder")?;
-        // Fails if the file exists: it belongs to another owner.
+        // If the file exists, it belongs to another owner, and this fails.
         File::create_new(&path).map_err(|error| match error.kind() {
             io::ErrorKind::AlreadyExists => TestbedError::Collision(path.clone()),
             _ => TestbedError::Refused {
@@ -133,7 +134,7 @@ impl NetworkNamespace {
         bound.path_context(&path, "bind the namespace")
     }
 
-    /// Its name, also for `ip netns`.
+    /// The name of the namespace, which is also its name for `ip netns`.
     pub(crate) fn name(&self) -> &str {
         &self.name
     }
@@ -147,7 +148,7 @@ impl NetworkNamespace {
         self.thread.run(job)
     }
 
-    /// Runs a request to the kernel in the namespace. `action` names the request in an error.
+    /// Runs a netlink request on the thread of the namespace. `action` describes the request in an error.
     pub(crate) fn ask<T: Send + 'static>(
         &self,
         action: impl FnOnce() -> String,
@@ -170,13 +171,13 @@ impl AsFd for NetworkNamespace {
     }
 }
 
-/// Makes the folder as `ip netns add` does and leaves it so: a shared mount of its own. If it became a mount
-/// only after our namespaces were bound in it, they would be mounted twice, once out of reach. Processes of
-/// `ip netns exec` would keep the mounts that this crate removes.
+/// Makes the folder a shared mount, as `ip netns add` does. If `ip netns` made it a mount only after our
+/// namespaces were bound in it, they would be mounted twice, and one of the two mounts could not be reached. If
+/// the mount were not shared, processes of `ip netns exec` would keep the mounts that this crate removes.
 fn prepare_folder() -> io::Result<()> {
     std::fs::create_dir_all(FOLDER)?;
     let folder = File::open(FOLDER)?;
-    // `ip` takes the same lock for this.
+    // `ip netns` takes the same lock while it prepares the folder.
     folder.lock()?;
     let share = || mount_change(FOLDER, MountPropagationFlags::SHARED | MountPropagationFlags::REC);
     match share() {
@@ -195,13 +196,13 @@ pub(crate) fn path(name: &str) -> PathBuf {
 
 /// What is found at the path of a namespace.
 pub(crate) enum NamespaceBinding {
-    /// The namespace.
+    /// The expected namespace.
     Here(File),
-    /// The file without a namespace.
+    /// A file to which no namespace is bound.
     Bare,
-    /// No file.
+    /// No file exists.
     Gone,
-    /// Another namespace.
+    /// Another namespace is bound.
     Other,
 }
 
@@ -220,7 +221,7 @@ pub(crate) fn look(name: &str, inode: NamespaceId) -> Result<NamespaceBinding, T
     Ok(if found == inode { NamespaceBinding::Here(file) } else { NamespaceBinding::Other })
 }
 
-/// Undoes [`NetworkNamespace::bind`].
+/// Unmounts a namespace and removes its file, which undoes [`NetworkNamespace::bind`].
 pub(crate) fn unbind(name: &str) -> Result<(), TestbedError> {
     let path = path(name);
     unmount(&path, UnmountFlags::DETACH).path_context(&path, "unmount the namespace")?;

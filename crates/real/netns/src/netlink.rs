@@ -1,4 +1,4 @@
-//! Netlink requests of a testbed. `netrig_host` has the transport.
+//! Netlink requests that a testbed needs. The sockets are in `netrig_host`.
 
 pub(crate) mod path_manager;
 pub(crate) mod route;

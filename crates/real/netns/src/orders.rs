@@ -25,19 +25,20 @@ use crate::processors;
 use crate::sip;
 use crate::sysctl::agree;
 
-/// Receive buffer of a datagram socket, bytes: more than arrives while a scheduler delays its reader.
+/// Receive buffer of a datagram socket, bytes. It is larger than the amount of data that arrives while the scheduler
+/// delays the reader.
 const DATAGRAM_BUFFER: u32 = 8 << 20;
 
-/// Headers of IPv4 and TCP without options, bytes.
+/// Length of the IPv4 and TCP headers without options, bytes.
 const TCP_IPV4_HEADERS: u64 = 20 + 20;
 
-/// Half of SOCK_MIN_RCVBUF (include/net/sock.h, on 64 bits): the minimum of TCP_WINDOW_CLAMP.
+/// The minimum of TCP_WINDOW_CLAMP, which is half of SOCK_MIN_RCVBUF (include/net/sock.h, on 64 bits).
 const LEAST_WINDOW: Size = Size::from_bytes((2048 + 256) / 2);
 
-/// The orders of a run by the index of the node. A node without an end of a flow has none.
+/// The orders of a run, by the index of the node. A node without an end of a flow has no order.
 ///
 /// # Errors
-/// If a kernel cannot have the scenario.
+/// If the kernel does not support the scenario.
 pub(crate) fn orders(run: &Run) -> Result<BTreeMap<usize, RunOrder>, Unsupported> {
     sip::check_tests(&run.scenario)?;
     let scenario = &*run.scenario;
@@ -85,7 +86,7 @@ fn serve(run: &Run, flow: &Flow, orders: &mut BTreeMap<usize, RunOrder>) -> Resu
     sysctls.iter().try_for_each(|setting| agree(&mut order.sysctls, setting, name))
 }
 
-/// An order without ends of flows.
+/// An order for a node, without ends of flows.
 fn idle(run: &Run, node: usize) -> RunOrder {
     let Scenario { duration, sample_every, .. } = *run.scenario;
     let host = &run.scenario.nodes[node].host;
@@ -94,14 +95,14 @@ fn idle(run: &Run, node: usize) -> RunOrder {
         duration_ns: duration.as_nanos(),
         grace_ns: grace(&run.scenario).as_nanos(),
         sample_every_ns: sample_every.as_nanos(),
-        // The testbed has set these already. A transport with another value is refused.
+        // The testbed has already set these sysctls. A transport that needs another value is refused.
         sysctls: host::sysctls(host).map(|(name, value)| (name.to_owned(), value.to_owned())).collect(),
         constrained: host.is_constrained(),
         ends: Vec::new(),
     }
 }
 
-/// How long datagrams may be in transit after the end: the delay of the longest path, and 1 s for queues.
+/// How long datagrams may be in transit after the end of the run: the delay of the longest path plus 1 s for queues.
 pub(crate) fn grace(scenario: &Scenario) -> Duration {
     let delay = |flow: &Flow| {
         let of_path = |path: &Route| {
@@ -114,10 +115,10 @@ pub(crate) fn grace(scenario: &Scenario) -> Duration {
     Duration::from_secs(1) + scenario.flows.iter().map(delay).fold(Duration::ZERO, Duration::max)
 }
 
-/// Checks that a kernel and the router can have the links, nodes and events of a scenario.
+/// Checks that the kernel and the router support the links, nodes and events of a scenario.
 ///
 /// # Errors
-/// If they cannot.
+/// If one of them is not supported.
 pub(crate) fn check_topology(scenario: &Scenario) -> Result<(), Unsupported> {
     let wifi = |settings: &LinkSettings| matches!(settings, LinkSettings::Wifi(_));
     if let Some(link) = scenario.links.iter().find(|link| wifi(&link.forward) || wifi(&link.backward)) {
@@ -134,8 +135,8 @@ pub(crate) fn check_topology(scenario: &Scenario) -> Result<(), Unsupported> {
     Ok(())
 }
 
-/// Checks that no two flows have SCTP in UDP between the same addresses. A host has one UDP port for SCTP,
-/// and the kernel delivers its datagrams to one socket.
+/// Checks that no two flows use SCTP in UDP between the same addresses. A host has only one UDP port for SCTP, and the
+/// kernel delivers all datagrams between two addresses to one socket.
 fn check_datagrams_of_sctp(scenario: &Scenario) -> Result<(), Unsupported> {
     let mut known = BTreeMap::new();
     let in_udp = |flow: &&Flow| matches!(&flow.carrier, Carrier::Sctp(config) if config.encapsulation == Encapsulation::Udp);
@@ -198,19 +199,19 @@ fn carrier_of(
             "flow `{}` is Multipath TCP (transport `{}`), which has no primary path to switch",
             flow.name, flow.transport
         )),
-        // The kernels of its nodes were configured for Multipath TCP when the testbed was built.
+        // The kernels of both nodes have been configured for Multipath TCP when the testbed was built.
         Carrier::Mptcp(mptcp) => {
             let KernelTcp { mut options, sysctls } = tcp_at(scenario, flow, side, &mptcp.tcp)?;
             options.multipath = true;
-            // Only the sockets of subflows have a window.
+            // The window is not clamped, because only the sockets of subflows have a window.
             options.window_clamp = None;
             Ok((CarrierOptions::Tcp(options), sysctls))
         }
     }
 }
 
-/// TCP of a flow at one end. The host offers its own window, and the buffer has room for segments of the
-/// peer.
+/// The settings of TCP at one end of a flow. The window is that of this host, and the receive buffer has room for
+/// segments of the length that the peer sends.
 fn tcp_at(
     scenario: &Scenario,
     flow: &Flow,
@@ -238,13 +239,13 @@ fn tcp_at(
     Ok(tcp)
 }
 
-/// A size as a socket option. The file's parser refuses larger ones.
+/// A size as the value of a socket option. The parser of the experiment file refuses sizes that do not fit.
 fn in_bytes(size: Size) -> Option<u32> {
     u32::try_from(size.bytes()).ok()
 }
 
-/// Checks that the packets of an association fit the MTU of its nodes. They must not be fragmented, and a
-/// kernel refuses longer ones.
+/// Checks that the packets of an association fit into the MTU of its nodes. The packets must not be fragmented, and a
+/// kernel refuses longer packets.
 fn check_lengths(scenario: &Scenario, flow: &Flow) -> Result<(), Unsupported> {
     let Carrier::Sctp(config) = &flow.carrier else { return Ok(()) };
     for node in [flow.from, flow.to].map(|place| &scenario.nodes[place]) {
@@ -266,8 +267,8 @@ fn switches_primary(scenario: &Scenario, flow: &Flow) -> bool {
     })
 }
 
-/// Commands to the associations of a flow at one of its ends, from events at its node on the first link of a
-/// path.
+/// The scheduled events for the associations at one end of a flow. They come from the scenario's events at the node of
+/// this end that concern the first link of a path.
 fn controls(scenario: &Scenario, flow: &Flow, side: FlowSide) -> Vec<TimedControl> {
     let (here, first): (usize, fn(&Route) -> Option<usize>) = match side {
         FlowSide::Client => (flow.from, |path| path.hops.first().map(|hop| hop.link)),
@@ -285,8 +286,8 @@ fn controls(scenario: &Scenario, flow: &Flow, side: FlowSide) -> Vec<TimedContro
     };
     let timed = |event: &TimedEvent| {
         let control = control_of(&event.action)?;
-        // The association may send at once, so the interface must be up. The kernel has done it by then, or
-        // the run is invalid.
+        // The association may send immediately, so the interface must already be up. After the time `TOO_LATE`, either
+        // the kernel has set it up, or the run is invalid.
         let after = if matches!(control, Control::InterfaceUp(_)) { TOO_LATE } else { Duration::ZERO };
         Some(TimedControl { at_ns: (event.at + after).as_nanos(), control })
     };

@@ -1,14 +1,14 @@
-//! The router's ports: its interfaces, one on each end of each link.
+//! The router's ports. Each port is the router's interface for one end of a link.
 
 use std::ops::{Index, IndexMut};
 
 use netrig_core::{Direction, Subject};
 
-/// The number of the first interface, above the tunnels that a kernel creates in a new namespace.
+/// The index of the first interface. It is above the indices of the tunnels that a kernel creates in a new namespace.
 const FIRST_INDEX: u32 = 1000;
 
-/// A port, numbered in the order of the links: two each, the link's first end first. It also stands for the
-/// direction of the frames that arrive at it.
+/// A port. Ports are numbered in the order of the links: the port at the first end of a link, then the port at its
+/// second end. A port also identifies a direction of the link: that of the frames that arrive at the port.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct PortId(usize);
 
@@ -23,12 +23,14 @@ impl PortId {
         Self::of_end(link, direction as usize)
     }
 
-    /// The port whose interface has this number in its namespace. `None` if it is below the first.
+    /// The port whose interface has this index in the router's namespace. `None` if the index is below that of the
+    /// first port.
     pub fn of_interface(index: u32) -> Option<Self> {
         Some(Self(index.checked_sub(FIRST_INDEX)? as usize))
     }
 
-    /// The number of its interface, and of the node's interface on the same veth pair, each in its namespace.
+    /// The index of the port's interface in the router's namespace. The node's interface on the same veth pair has the
+    /// same index in its namespace.
     pub fn interface(self) -> u32 {
         // At most 20 000 links.
         FIRST_INDEX + self.0 as u32
@@ -44,7 +46,7 @@ impl PortId {
         self.0 / 2
     }
 
-    /// The link and direction of the frames that arrive here.
+    /// The link and the direction of the frames that arrive at this port.
     pub fn subject(self) -> Subject {
         let direction = if self.0.is_multiple_of(2) { Direction::Forward } else { Direction::Backward };
         Subject::Link(self.link() as u32, direction)
@@ -61,7 +63,7 @@ impl<T> PerPort<T> {
         self.0.get(port.0)?.as_ref()
     }
 
-    /// The ports of all ends of links, including those without a port.
+    /// The port numbers of all ends of links, including ends of direct links, which have no port.
     pub fn ends(&self) -> impl Iterator<Item = PortId> + use<T> {
         (0..self.0.len()).map(PortId)
     }
@@ -76,14 +78,14 @@ impl<T> PerPort<T> {
     }
 }
 
-/// From a value for each end of each link, in their order.
+/// Collects one value for each end of each link, in the order of the ports.
 impl<T> FromIterator<Option<T>> for PerPort<T> {
     fn from_iter<I: IntoIterator<Item = Option<T>>>(things: I) -> Self {
         Self(things.into_iter().collect())
     }
 }
 
-/// Panic message: the port does not exist.
+/// Panic message if the port does not exist.
 const NO_PORT: &str = "a port of the router's";
 
 impl<T> Index<PortId> for PerPort<T> {

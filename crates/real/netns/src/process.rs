@@ -15,10 +15,12 @@ use crate::error::{ErrorContext, TestbedError};
 use crate::namespace::NetworkNamespace;
 use crate::sys::{bind_to, die_with_starter, join};
 
-/// The environment variable with the testbed's identity. Descendants inherit it.
+/// The environment variable that marks processes of a testbed. Its value is the testbed's identity. Descendants
+/// inherit it.
 pub(crate) const MARK: &str = "NETRIG_TESTBED";
 
-/// The identity of a process. The kernel reuses a number, but not at the same tick since boot.
+/// The identity of a process: its process ID and its start time, ticks since boot. The kernel reuses process IDs,
+/// but two processes with the same process ID have different start times.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct ProcessId {
     pub(crate) pid: i32,
@@ -26,12 +28,12 @@ pub(crate) struct ProcessId {
 }
 
 impl ProcessId {
-    /// The process with this number, unless it is a zombie.
+    /// The process with this process ID; `None` if it has ended or is a zombie.
     pub(crate) fn of(pid: i32) -> Option<Self> {
         let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
         let mut fields = stat_fields(&stat);
         let state = fields.next()?;
-        // Field 22 overall: 19 fields after the state, which is field 3.
+        // The start time is field 22 of the file. It is 19 fields after the state, which is field 3.
         let start = fields.nth(18)?.parse().ok()?;
         (!["Z", "X"].contains(&state)).then_some(Self { pid, start })
     }
@@ -45,10 +47,10 @@ impl ProcessId {
         Some(Self { pid: pid.parse().ok().filter(|pid| *pid > 0)?, start: start.parse().ok()? })
     }
 
-    /// A handle that never refers to another process. `None` if this one has ended.
+    /// A handle that never refers to another process. `None` if the process has ended.
     pub(crate) fn handle(self) -> Option<OwnedFd> {
         let handle = pidfd_open(Pid::from_raw(self.pid)?, PidfdFlags::empty()).ok()?;
-        // The number may have been reused before the handle was opened, but not after.
+        // The process ID may have been reused before the handle was opened, but not after that.
         (Self::of(self.pid) == Some(self)).then_some(handle)
     }
 }
@@ -72,26 +74,26 @@ pub(crate) fn ended_within(handle: &OwnedFd, timeout: Duration) -> io::Result<bo
 pub(crate) enum ProcessGroup {
     /// A new group.
     Own,
-    /// The group of this process, so that it may read from the terminal and receives Ctrl-C.
+    /// The group of this process, so that the program can read from the terminal and gets Ctrl-C.
     Ours,
 }
 
 /// Limits of a program.
 #[derive(Debug, Default)]
 pub(crate) struct SpawnLimits {
-    /// `None`: all processors.
+    /// The processors on which it may run. `None`: all processors.
     pub(crate) processors: Option<CpuSet>,
-    /// Files of the control groups of its node; a process joins by writing to them.
+    /// Files of the control groups of its node. A process joins a group by writing to its file.
     pub(crate) cgroup_files: Vec<OwnedFd>,
 }
 
-/// A program on a node. It and its process group are killed when this value is dropped. If this process is
-/// killed, the kernel kills the program too.
+/// A program on a node. When this value is dropped, the program and its process group are killed. If this
+/// process is killed, the kernel kills the program too.
 #[derive(Debug)]
 pub struct Process {
     child: Child,
     handle: OwnedFd,
-    /// `None` until it was waited for.
+    /// The exit status. `None` until the program has been waited for.
     status: Option<ExitStatus>,
     program: String,
     node: String,
@@ -123,7 +125,7 @@ impl Process {
         // ends.
         let started = namespace.run(move || command.spawn());
         let mut child = started.context(namespace.name(), || format!("start `{program}`"))?;
-        // The child was not waited for, so its process ID is still its own.
+        // The child has not been waited for, so its process ID has not been reused.
         let opened = Pid::from_raw(child.id() as i32).ok_or(rustix::io::Errno::SRCH);
         let opened = opened.and_then(|pid| pidfd_open(pid, PidfdFlags::empty()));
         match opened.context(namespace.name(), || format!("open a handle of `{program}`")) {
@@ -143,22 +145,22 @@ impl Process {
         self.child.id()
     }
 
-    /// Its standard input, if the command asked for a pipe. `None` from the second call on.
+    /// The program's standard input, if the command requested a pipe. `None` from the second call on.
     pub fn stdin(&mut self) -> Option<ChildStdin> {
         self.child.stdin.take()
     }
 
-    /// Its standard output, if the command asked for a pipe. `None` from the second call on.
+    /// The program's standard output, if the command requested a pipe. `None` from the second call on.
     pub fn stdout(&mut self) -> Option<ChildStdout> {
         self.child.stdout.take()
     }
 
-    /// Its standard error, if the command asked for a pipe. `None` from the second call on.
+    /// The program's standard error, if the command requested a pipe. `None` from the second call on.
     pub fn stderr(&mut self) -> Option<ChildStderr> {
         self.child.stderr.take()
     }
 
-    /// Waits at most `timeout` for its end. `None` if it still runs.
+    /// Waits at most `timeout` for the end of the program. `None` if it is still running.
     ///
     /// # Errors
     /// If the kernel refuses to wait.
@@ -177,9 +179,9 @@ impl Process {
         self.ask_to_stop(grace)
     }
 
-    /// The same, for a program whose output is still read.
+    /// Like [`Process::stop`], but keeps this value, for a program whose output is still being read.
     pub(crate) fn ask_to_stop(&mut self, grace: Duration) -> Result<ExitStatus, TestbedError> {
-        // Refused only if it has ended.
+        // The kernel refuses only if the program has ended.
         let _ = pidfd_send_signal(&self.handle, Signal::TERM);
         let ended = ended_within(&self.handle, grace);
         ended.context(&self.node, || format!("wait for `{}`", self.program))?;
@@ -187,13 +189,13 @@ impl Process {
         ended.context(&self.node, || format!("end `{}`", self.program))
     }
 
-    /// Kills its process group and returns the exit status.
+    /// Kills the program's process group and returns the program's exit status.
     fn end(&mut self) -> io::Result<ExitStatus> {
         if let Some(status) = self.status {
             return Ok(status);
         }
-        // The child was not waited for, so its process ID and its group ID are still its own. Refused only if
-        // no process of the group lives.
+        // The child has not been waited for, so its process ID and its group ID have not been reused. The kernel
+        // refuses only if no process of the group is alive.
         if let Some(group) = Pid::from_raw(self.child.id() as i32) {
             let _ = kill_process_group(group, Signal::KILL);
         }
@@ -206,7 +208,7 @@ impl Process {
 
 impl Drop for Process {
     fn drop(&mut self) {
-        // The error is lost here. The removal of the testbed kills the process again.
+        // The error is ignored, because the removal of the testbed kills the process again.
         let _ = self.end();
     }
 }

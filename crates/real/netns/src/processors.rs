@@ -1,11 +1,11 @@
-//! Processors of nodes, and of the testbed, which avoids the processors of nodes if it can.
+//! Processors of the nodes and of the testbed itself. The testbed avoids the processors of nodes if possible.
 
 use netrig_experiment::{Node, Scenario, Unsupported};
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 
 use crate::error::unsupported;
 
-/// A set of these processors; `None` if there are none.
+/// A set of these processors; `None` if the list is empty.
 pub(crate) fn set(cpus: &[u32]) -> Option<CpuSet> {
     let mut set = CpuSet::new();
     cpus.iter().for_each(|cpu| set.set(*cpu as usize));
@@ -18,10 +18,10 @@ pub(crate) fn available() -> Option<Vec<u32>> {
     Some((0..CpuSet::MAX_CPU as u32).filter(|cpu| set.is_set(*cpu as usize)).collect())
 }
 
-/// Checks that this thread may run on the processors of nodes.
+/// Checks that this thread may run on the processors of all nodes.
 ///
 /// # Errors
-/// Names the first one that is not available.
+/// If a processor is not available. The error names the first such processor.
 pub(crate) fn check(scenario: &Scenario) -> Result<(), Unsupported> {
     let Some(there) = available() else { return Ok(()) };
     for node in &scenario.nodes {
@@ -37,9 +37,9 @@ pub(crate) fn check(scenario: &Scenario) -> Result<(), Unsupported> {
     Ok(())
 }
 
-/// Processors for the testbed itself, of those in `there`: without those of any node; else without those of
-/// nodes that have programs or limits; else without those of nodes with limits. `None` if there is nothing to
-/// avoid or nothing left.
+/// The processors in `there` that the testbed itself uses. If possible, it avoids the processors of all nodes.
+/// Otherwise it avoids those of nodes with programs or limits, and otherwise those of nodes with limits. `None`
+/// if there is no processor to avoid, or if none would be left.
 fn left_over(scenario: &Scenario, there: &[u32]) -> Option<Vec<u32>> {
     let without = |kept_off: &dyn Fn(&Node) -> bool| {
         let nodes = scenario.nodes.iter().filter(|node| kept_off(node));
@@ -53,14 +53,14 @@ fn left_over(scenario: &Scenario, there: &[u32]) -> Option<Vec<u32>> {
         .or_else(|| without(&is_constrained))
 }
 
-/// Keeps the calling thread and the threads that it starts off the processors of nodes. A drop restores only
-/// the calling thread.
+/// Keeps the calling thread, and the threads that it starts, off the processors of nodes. Dropping the guard
+/// restores the affinity of only the calling thread.
 pub(crate) struct AffinityGuard {
     before: Option<CpuSet>,
 }
 
 impl AffinityGuard {
-    /// Moves the calling thread.
+    /// Moves the calling thread to the processors that the testbed uses.
     pub fn of(scenario: &Scenario) -> Self {
         let before = sched_getaffinity(None).ok();
         let left = available().and_then(|there| left_over(scenario, &there));
@@ -72,7 +72,7 @@ impl AffinityGuard {
 impl Drop for AffinityGuard {
     fn drop(&mut self) {
         if let Some(before) = &self.before {
-            // Refused only if the processors no longer exist.
+            // The kernel refuses only if the processors no longer exist.
             let _ = sched_setaffinity(None, before);
         }
     }
@@ -102,10 +102,10 @@ mod tests {
         let left = |a, b, there: &[u32]| left_over(&scenario(a, b), there);
         assert_eq!(left("", "", &[0, 1]), None);
         assert_eq!(left("cpus = [1]", "cpus = [0]", &[0, 1, 2, 3]), Some(vec![2, 3]));
-        // The program keeps its processor if the testbed must share one of two.
+        // If the testbed must share one of two processors, it does not share the program's processor.
         assert_eq!(left("cpus = [1]", "cpus = [0]", &[0, 1]), Some(vec![1]));
         assert_eq!(left("cpus = [0]", "cpus = [0]", &[0]), None);
-        // A load keeps its processor before anything else.
+        // The testbed avoids the processor of a load first.
         assert_eq!(left("cpus = [0]\nload = 0.5", "cpus = [1]", &[0, 1]), Some(vec![1]));
         assert_eq!(left("cpus = [0]\nquota = 0.5", "cpus = [1, 2]", &[0, 1, 2]), Some(vec![1, 2]));
     }

@@ -1,4 +1,4 @@
-//! Third-party programs on nodes: their start, readiness, output and end.
+//! Third-party programs on nodes: starts them, checks their readiness, reads their output and ends them.
 
 mod output;
 mod placeholders;
@@ -34,7 +34,7 @@ use crate::router::ObservationBatch;
 use crate::testbed::Testbed;
 use crate::watch::{WatchThreads, WatchedHost, WatchedNode};
 
-/// How long a program may take to become ready, and to answer SIP.
+/// How long a program may take to become ready, and how long to answer SIP.
 const PREPARATION: Duration = Duration::from_secs(20);
 const ANSWERING: Duration = Duration::from_secs(15);
 /// How long a command that runs before a program may take.
@@ -46,7 +46,7 @@ const PARTING: Duration = Duration::from_secs(2);
 /// Interval between checks whether a program is ready.
 const LOOK: Duration = Duration::from_millis(5);
 
-/// All programs of a scenario: those that its file names, and the servers of its flows.
+/// All programs of a scenario: those that the experiment file names, and the FTP servers of its flows.
 ///
 /// # Errors
 /// If a program is not on this machine.
@@ -56,7 +56,7 @@ pub(crate) fn planned_programs(scenario: &Scenario) -> Result<Vec<PlannedProgram
     Ok(planned_programs)
 }
 
-/// The programs that the file names.
+/// The programs that the experiment file names.
 ///
 /// # Errors
 /// If a program is not on this machine.
@@ -70,33 +70,34 @@ pub(crate) fn programs_of_nodes(scenario: &Scenario) -> Result<Vec<PlannedProgra
     Ok(planned_programs)
 }
 
-/// Receives each line of a program's output as it is read: the node, the program and the line.
+/// A function that gets each line of a program's output as it is read. Its arguments are the node, the program and the
+/// line.
 pub(crate) type OutputTap = Arc<dyn Fn(&str, &str, &str) + Send + Sync>;
 
-/// What to observe beside the counters of programs.
+/// What is observed in addition to the counters of programs.
 pub(crate) struct WatchOptions<'a> {
-    /// The usage of programs.
+    /// Whether to report the resource usage of programs.
     pub programs: bool,
-    /// The usage of nodes as hosts.
+    /// Whether to report the resource usage of nodes as hosts.
     pub hosts: bool,
-    /// Packets whose hop limit expires at a node.
+    /// Whether to report packets whose hop limit expires at a node.
     pub hop_limits: bool,
     /// The processes of netrig's agents, by the index of the node.
     pub agents: &'a BTreeMap<usize, u32>,
     /// The processes of loads, by the index of the node.
     pub loads: BTreeMap<usize, u32>,
-    /// The testbed, which has the limits of nodes.
+    /// The testbed.
     pub testbed: &'a Testbed,
 }
 
 impl WatchOptions<'_> {
-    /// The indices of nodes that are reported as hosts.
+    /// The indices of the nodes whose usage as hosts is reported.
     fn hosts(&self) -> impl Iterator<Item = usize> {
         let nodes = 0..self.testbed.wiring().nodes.len();
         nodes.filter(|_| self.hosts)
     }
 
-    /// Observers of hop limits, one per node; none if they are not wanted.
+    /// Observers of expired hop limits, one per node; empty if they are not to be reported.
     fn hop_limits(&self) -> Result<Vec<HopLimitWatch>, RunError> {
         let nodes = 0..self.testbed.wiring().nodes.len();
         nodes.filter(|_| self.hop_limits).map(|node| HopLimitWatch::open(self.testbed, node)).collect()
@@ -117,19 +118,21 @@ struct RunningProgram {
     folder: PathBuf,
     /// The node's first address.
     address: Option<IpAddr>,
-    /// Output of the commands before it, and of the program itself.
+    /// Output of the commands that ran before the program.
     before: ProgramOutput,
+    /// Output of the program itself.
     output: ProgramOutput,
     readers: OutputReaders,
     counting: Option<CounterWatch>,
 }
 
 impl Programs {
-    /// Starts the programs in the order of the file. Each must be ready before the next one starts.
+    /// Starts the programs in the order of the experiment file. Each program must be ready before the next program
+    /// starts.
     ///
     /// # Errors
-    /// If a program cannot be started, ends, or does not become ready; [`RunError::Cancelled`] soon after
-    /// `cancel` was set.
+    /// If a program cannot be started, ends, or does not become ready. [`RunError::Cancelled`] soon after `cancel`
+    /// is set.
     pub fn start(
         testbed: &mut Testbed,
         scenario: &Scenario,
@@ -151,11 +154,11 @@ impl Programs {
         Ok(Self(running))
     }
 
-    /// Observes the nodes during the run: usage and counters of the file's programs, usage of hosts, expired
-    /// hop limits, and foreign use of a node's own processors.
+    /// Starts to observe the nodes during the run: usage and counters of the file's programs, usage of hosts, expired
+    /// hop limits, and use of a node's own processors by other processes.
     ///
     /// # Errors
-    /// If a thread cannot be started, or a kernel does not show its counters.
+    /// If a thread cannot be started, or counters of a kernel cannot be read.
     pub fn watch(
         &mut self,
         scenario: &Scenario,
@@ -198,12 +201,12 @@ impl Programs {
         WatchThreads::start(nodes, counting, watched.hop_limits()?, (every, end), clock, emit)
     }
 
-    /// The index of each program's node, and the program's version.
+    /// The version of each program, with the index of its node.
     pub fn versions(&self) -> impl Iterator<Item = (usize, &str)> {
         self.0.iter().map(|running| (running.planned.node, running.version.as_str()))
     }
 
-    /// Ends the programs, and writes their output as notes of their nodes.
+    /// Ends the programs, and passes their output to `sink` as notes of their nodes.
     ///
     /// # Errors
     /// If a program that must keep running ended by itself, or a program failed.
@@ -268,7 +271,7 @@ impl RunningProgram {
         }
     }
 
-    /// Reads the program's own counters for the first time, if it has any.
+    /// If counters of the program are to be reported, reads them for the first time.
     fn begin_counting(&mut self, testbed: &Testbed, scenario: &Scenario) -> Result<(), RunError> {
         let Some(spec) = self.planned.program.counters.clone() else { return Ok(()) };
         let names = Placeholders::of(scenario, self.planned.node, &self.folder);
@@ -319,7 +322,7 @@ impl RunningProgram {
         ended
     }
 
-    /// Sends SIGTERM, and kills the program with its process group if it does not end.
+    /// Sends SIGTERM to the program. If it does not end, kills it with its process group.
     fn ask_to_end(&mut self) -> Result<std::process::ExitStatus, RunError> {
         Ok(self.process.ask_to_stop(PARTING)?)
     }
@@ -389,8 +392,8 @@ impl ReadinessProbe for ProgramProbe<'_> {
     }
 }
 
-/// Segments that TCP has retransmitted in the namespace of a process since the start of the run (RFC 4022,
-/// tcpRetransSegs).
+/// Number of segments that TCP has retransmitted in the namespace of a process, since the namespace was made (RFC
+/// 4022, tcpRetransSegs).
 fn sent_again(pid: u32) -> Option<u64> {
     proc::counter(&proc::text(format!("/proc/{pid}/net/snmp")), "Tcp", "RetransSegs")
 }

@@ -1,4 +1,5 @@
-//! Provenance of a run: the transports (kernel's or netrig's) that carry its flows, and the quantities that are not measured.
+//! Provenance of a run: whether the kernel's or netrig's transport carries each flow, and which quantities are not
+//! measured.
 
 use netrig_core::{Instant, Quantity, Sink, Subject, Timeline, quantity};
 use netrig_experiment::{Carrier, Flow, Scenario};
@@ -22,7 +23,7 @@ pub(crate) fn report(scenario: &Scenario, sink: &mut dyn Sink) {
 }
 
 /// Quantities that the simulator counts and this substrate does not. TCP_INFO counts retransmissions without
-/// their cause, and no window probes. For FTP it is read only at the client.
+/// their cause, and it does not count window probes. For FTP, TCP_INFO is read only at the client.
 fn unmeasured(flow: &Flow) -> impl Iterator<Item = &'static Quantity> {
     const BY_TCP: [&Quantity; 3] =
         [&quantity::FAST_RETRANSMISSIONS, &quantity::TIMEOUT_RETRANSMISSIONS, &quantity::WINDOW_PROBES];
@@ -50,7 +51,7 @@ fn unmeasured(flow: &Flow) -> impl Iterator<Item = &'static Quantity> {
         Some(FtpDirection::Fetch) => &FETCHING,
         None => &[],
     };
-    // Packets of SIP are not measured: users report the outcome.
+    // Packets of SIP flows are not measured, because the users report the outcome.
     let by_sip: &[_] = match (flow.application.sip(), &flow.carrier) {
         (Some(_), Carrier::Udp { .. }) => &BY_SIP,
         (Some(_), _) => &BY_SIP[2..],
@@ -59,7 +60,7 @@ fn unmeasured(flow: &Flow) -> impl Iterator<Item = &'static Quantity> {
     by_tcp.iter().chain(by_ftp).chain(by_sip).copied()
 }
 
-/// Text for the time line.
+/// The description of a flow's transport in the time line.
 fn words(carrier: &Carrier) -> &'static str {
     match carrier {
         Carrier::Tcp(_) => "carried by the kernel's TCP",

@@ -1,24 +1,24 @@
-//! Whether a program is ready.
+//! Checks whether a program is ready.
 
 use std::io;
 
 use netrig_experiment::Ready;
 use netrig_host::proc::SocketLine;
 
-/// What can be learned about a program.
+/// Observations of a program that show whether it is ready.
 pub(crate) trait ReadinessProbe {
     /// The process ID.
     fn pid(&self) -> u32;
 
-    /// Whether it has written a line that contains this text.
+    /// Whether the program has written a line that contains this text.
     fn has_written(&self, text: &str) -> bool;
 
-    /// Whether it answers SIP on this port.
+    /// Whether the program answers SIP on this port.
     fn answers_sip(&self, port: u16, over_tcp: bool) -> io::Result<bool>;
 }
 
-/// Whether a program is ready: a socket listens on the port in its namespace, or the program answers there,
-/// or it has written a line with the text.
+/// Whether a program meets its condition `ready`: a socket in its namespace listens on a port, the program
+/// answers SIP on a port, or it has written a line with a text.
 pub(crate) fn is_so_for(ready: &Ready, program: &impl ReadinessProbe) -> io::Result<bool> {
     let pid = program.pid();
     let (transport, port, state) = match ready {
@@ -33,7 +33,7 @@ pub(crate) fn is_so_for(ready: &Ready, program: &impl ReadinessProbe) -> io::Res
             Ok(list) if SocketLine::all(&list).any(|socket| (socket.port, socket.state) == (port, state)) => {
                 return Ok(true);
             }
-            // The list is missing if the process has ended, or without IPv6.
+            // The list is missing if the process has ended or the kernel has no IPv6.
             Ok(_) => {}
             Err(error) if error.kind() == io::ErrorKind::NotFound => {}
             Err(error) if error.raw_os_error() == Some(rustix::io::Errno::INVAL.raw_os_error()) => {}
@@ -49,7 +49,7 @@ mod tests {
 
     use super::*;
 
-    /// A process that wrote one line, and answers on one port.
+    /// A process that has written one line and answers SIP on one port.
     struct FakeProcess {
         pid: u32,
         says: &'static str,

@@ -1,31 +1,32 @@
-//! The receive buffer of a socket for a given window.
+//! Computes the size of a socket's receive buffer for a given receive window.
 
 use netrig_core::Size;
 use netrig_host::sysctl;
 use netrig_transport::tcp::Config;
 
-/// Bytes of time stamps in a segment (RFC 7323 appendix A), and of the headers of IPv4, TCP and Ethernet.
+/// Length of the timestamps option in a segment (RFC 7323 appendix A), and of the headers of IPv4, TCP and
+/// Ethernet, bytes.
 const TIMESTAMPS: u64 = 12;
 const HEADERS: u64 = 20 + 20 + 14;
-/// Bytes that a packet socket reserves before a frame (LL_RESERVED_SPACE, include/linux/netdevice.h), and
-/// that the kernel keeps behind it and beside it (struct skb_shared_info and struct sk_buff,
-/// include/linux/skbuff.h, on 64 bits).
+/// Bytes that a packet socket reserves before a frame (LL_RESERVED_SPACE, include/linux/netdevice.h), that the
+/// kernel needs after the frame in the same allocation (struct skb_shared_info), and that it needs in another
+/// allocation (struct sk_buff; both in include/linux/skbuff.h, on 64 bits).
 const BEFORE: u64 = 32;
 const BEHIND: u64 = 320;
 const BESIDE: u64 = 256;
-/// The window's share of the buffer is counted in 256ths (TCP_RMEM_TO_WIN_SCALE, include/net/tcp.h).
+/// The kernel computes the window's share of the buffer in 256ths (TCP_RMEM_TO_WIN_SCALE, include/net/tcp.h).
 const PARTS: u64 = 256;
-/// The first kernel version that learns the share from arriving segments. Earlier ones take half (ip-sysctl,
-/// tcp_adv_win_scale).
+/// The first kernel version that learns the window's share from arriving segments. Earlier versions use half of
+/// the buffer (ip-sysctl, tcp_adv_win_scale).
 const LEARNS_SINCE: (u32, u32) = (6, 6);
 
-/// How a kernel derives a window from a buffer.
+/// How a kernel computes the receive window from the size of the receive buffer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ReceiveBuffer {
     /// The window is half of the buffer.
     Halved,
-    /// The window is the share of data in the memory of a segment. Room for one segment is left beside the
-    /// window.
+    /// The window's share of the buffer equals the share of data in the memory of a segment. The buffer also has
+    /// room for one more segment.
     Learned,
 }
 
@@ -41,8 +42,8 @@ impl ReceiveBuffer {
         if version >= LEARNS_SINCE { Self::Learned } else { Self::Halved }
     }
 
-    /// The value of SO_RCVBUF, bytes, for the window `config.receive_buffer`, if segments of up to `segment`
-    /// arrive. SO_RCVBUF doubles its value (socket(7)).
+    /// The value of SO_RCVBUF (bytes) with which the kernel offers the window `config.receive_buffer`, if
+    /// segments of up to `segment` arrive. The kernel doubles the value of SO_RCVBUF (socket(7)).
     pub fn that_offers(self, config: &Config, segment: Size) -> u64 {
         let window = config.receive_buffer.bytes();
         match self {
@@ -50,7 +51,7 @@ impl ReceiveBuffer {
             Self::Learned => {
                 let options = if config.timestamps { TIMESTAMPS } else { 0 };
                 let data = segment.bytes().saturating_sub(options).max(1);
-                // The kernel allocates powers of two.
+                // The kernel allocates memory in powers of two.
                 let frame = (BEFORE + HEADERS + options + data + BEHIND).next_power_of_two() + BESIDE;
                 let share = (data * PARTS / frame).max(1);
                 ((window * PARTS).div_ceil(share) + frame).div_ceil(2)
@@ -79,13 +80,13 @@ mod tests {
         }
     }
 
-    /// 1448 B of data use 2048 B of memory and 256 B beside it, so their share is 160/256.
+    /// 1448 B of data use 2048 B of memory and another 256 B, so the share of the data is 160/256.
     #[test]
     fn a_learned_share_is_that_of_the_data_in_its_memory() {
         let config = Config { receive_buffer: Size::from_bytes(64_000), ..Config::of(Profile::Linux) };
         assert_eq!(ReceiveBuffer::Halved.that_offers(&config, config.mss), 64_000);
         assert_eq!(ReceiveBuffer::Learned.that_offers(&config, config.mss), (64_000 * 256 / 160 + 2304) / 2);
-        // 448 B use 1024 B and 256 B.
+        // 448 B of data use 1024 B and another 256 B, so the share of the data is 89/256.
         let short = ReceiveBuffer::Learned.that_offers(&config, Size::from_bytes(460));
         assert_eq!(short, ((64_000_u64 * 256).div_ceil(89) + 1280).div_ceil(2));
     }

@@ -1,4 +1,4 @@
-//! Removes exactly what a journal names.
+//! Removes exactly the objects that a journal names.
 
 use std::io;
 use std::os::fd::OwnedFd;
@@ -20,7 +20,7 @@ use crate::process::{MARK, ProcessId, ended_within};
 /// How long killed processes may take to end.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// The remains of a testbed whose owner is gone. This value holds the lock on its journal.
+/// The remains of a testbed whose owner process has ended. This value holds the lock on the journal.
 #[derive(Debug)]
 pub struct LeftBehind {
     journal: TestbedJournal,
@@ -41,7 +41,7 @@ impl LeftBehind {
         self.journal.id()
     }
 
-    /// The process that made it, if the journal names it.
+    /// The ID of the process that made the testbed, if the journal names it.
     pub fn owner(&self) -> Option<i32> {
         self.journal.entries().iter().find_map(|entry| match entry {
             TestbedEntry::Owner(owner) => Some(owner.pid),
@@ -49,10 +49,10 @@ impl LeftBehind {
         })
     }
 
-    /// Names of its namespaces that still exist.
+    /// Names of the testbed's namespaces that still exist.
     ///
     /// # Errors
-    /// If their state cannot be read.
+    /// If the state of a namespace cannot be read.
     pub fn namespaces(&self) -> Result<Vec<String>, TestbedError> {
         let mut there = Vec::new();
         for (name, inode) in namespaces(&self.journal) {
@@ -63,7 +63,7 @@ impl LeftBehind {
         Ok(there)
     }
 
-    /// Its interfaces in namespaces that still exist: namespace, interface.
+    /// The testbed's interfaces in namespaces that still exist, as pairs of namespace and interface.
     ///
     /// # Errors
     /// If the state of a namespace cannot be read.
@@ -76,7 +76,7 @@ impl LeftBehind {
         Ok(interfaces.filter(|(namespace, _)| there.contains(namespace)).collect())
     }
 
-    /// IDs of its processes that live.
+    /// IDs of the testbed's processes that are still running.
     pub fn processes(&self) -> Vec<i32> {
         living(&self.journal).into_iter().map(|(process, _)| process.pid).collect()
     }
@@ -84,8 +84,8 @@ impl LeftBehind {
     /// Removes all remains, and then the journal.
     ///
     /// # Errors
-    /// The first failure, or why the journal is invalid. The journal stays, so that the next attempt can
-    /// remove the rest.
+    /// The first failure, or why the journal is invalid. In both cases the journal is kept, so that the next
+    /// attempt can remove the rest.
     pub fn remove(self) -> Result<(), TestbedError> {
         undo(&self.journal)
     }
@@ -112,7 +112,7 @@ pub(crate) fn undo(journal: &TestbedJournal) -> Result<(), TestbedError> {
     outcome.and_then(|()| journal.close())
 }
 
-/// Removes a program folder with its contents. Links are removed, not followed.
+/// Removes a program folder with its contents. Symbolic links are removed, not followed.
 fn remove_folder(path: &Path) -> Result<(), TestbedError> {
     match std::fs::remove_dir_all(path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
@@ -129,12 +129,12 @@ fn namespaces(journal: &TestbedJournal) -> impl Iterator<Item = (&str, namespace
 
 fn remove_namespace(name: &str, inode: namespace::NamespaceId) -> Result<(), TestbedError> {
     match namespace::look(name, inode)? {
-        // A foreign namespace that was made under this name later.
+        // `Other`: another program has made a namespace with this name later.
         NamespaceBinding::Gone | NamespaceBinding::Other => Ok(()),
         // The owner was killed between the creation of the file and the mount.
         NamespaceBinding::Bare => namespace::remove_bare(name),
         NamespaceBinding::Here(file) => {
-            // A user's shell may keep the namespace. So the interfaces are removed first.
+            // A user's shell may keep the namespace alive, so the interfaces are removed explicitly.
             let entered = NetworkNamespace::enter(name, file)?;
             entered.ask(
                 || "remove the interfaces".into(),
@@ -153,7 +153,8 @@ fn remove_namespace(name: &str, inode: namespace::NamespaceId) -> Result<(), Tes
     }
 }
 
-/// Kills in a loop until none is left, since a process may start another one before it dies.
+/// Kills the processes of a journal. Repeats this until no process is left, because a process may start
+/// another process before it dies.
 fn end_processes(journal: &TestbedJournal) -> Result<(), TestbedError> {
     let deadline = Instant::now() + PATIENCE;
     loop {
@@ -162,7 +163,7 @@ fn end_processes(journal: &TestbedJournal) -> Result<(), TestbedError> {
             return Ok(());
         }
         for (_, handle) in &living {
-            // Refused only if it has ended.
+            // The kernel refuses only if the process has ended.
             let _ = pidfd_send_signal(handle, Signal::KILL);
         }
         for (process, handle) in &living {
@@ -177,8 +178,9 @@ fn end_processes(journal: &TestbedJournal) -> Result<(), TestbedError> {
     }
 }
 
-/// The living processes of a journal: those that it names; those with the testbed's mark, which descendants
-/// inherit; and those in its namespaces or control groups, which may have removed the mark.
+/// The living processes of a testbed: the processes that the journal names; the processes with the testbed's
+/// mark, which descendants inherit; and the processes in its namespaces or control groups, which may have
+/// removed the mark.
 fn living(journal: &TestbedJournal) -> Vec<(ProcessId, OwnedFd)> {
     let named = journal.entries().iter().filter_map(|entry| match entry {
         TestbedEntry::Process(process) => Some(*process),
@@ -201,11 +203,11 @@ fn living(journal: &TestbedJournal) -> Vec<(ProcessId, OwnedFd)> {
     living.into_iter().filter_map(|process| Some((process, process.handle()?))).collect()
 }
 
-/// The namespaces of a journal that are still bound. As long as a namespace is bound, no other one gets its
-/// inode.
+/// The namespaces of a journal that are still bound. As long as a namespace is bound, no other namespace gets
+/// the same inode.
 struct BoundNamespaces {
     bound: Vec<(namespace::NamespaceId, OwnedFd)>,
-    /// Start of the owner, in ticks since boot. No process of the testbed is older.
+    /// Start time of the owner process, ticks since boot. No process of the testbed is older.
     since: u64,
 }
 

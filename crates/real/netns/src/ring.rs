@@ -1,4 +1,4 @@
-//! Frames on arrival at the router, and on departure.
+//! Receives and sends frames at the router's interfaces.
 
 use std::io::{self, IoSlice};
 use std::os::fd::{AsFd, BorrowedFd};
@@ -11,23 +11,24 @@ use crate::error::{ErrorContext, TestbedError};
 use crate::sys::{FilledSlot, PacketSocket, Slots};
 use crate::testbed::Testbed;
 
-/// TPACKET_V2 of Linux's `if_packet.h`. A frame can be read as soon as it arrives. Version 3 hands out blocks
-/// after a wait of milliseconds, which would delay an emulated line as much.
+/// TPACKET_V2 of Linux's `if_packet.h`. With version 2, a frame can be read as soon as it arrives. Version 3
+/// collects frames in blocks for some milliseconds, which would delay each emulated link by that time.
 const VERSION: u32 = 1;
 /// ETH_P_ALL of Linux's `if_ether.h`: every protocol.
 const EVERY_PROTOCOL: u16 = 3;
-/// What the kernel puts before an IP packet in a slot: its header, an address, a gap, and the frame's own
-/// header (tpacket_rcv in Linux's `af_packet.c` aligns the IP packet to 16 bytes).
+/// Length of the data that the kernel puts before an IP packet in a slot, bytes: the slot header, an address, a
+/// gap, and the frame's link-layer header (tpacket_rcv in Linux's `af_packet.c` aligns the IP packet to 16
+/// bytes).
 const BEFORE_PACKET: usize = (libc::TPACKET2_HDRLEN + 16).next_multiple_of(libc::TPACKET_ALIGNMENT);
-/// The minimum size of a block of slots, bytes. The kernel keeps a block contiguous.
+/// The minimum size of a block of slots, bytes. The memory of a block is contiguous.
 const BLOCK: usize = 1 << 16;
-/// The most frames per system call.
+/// Maximum number of frames per system call.
 const BATCH: usize = 64;
 
-/// Everything that nodes send, in the order of arrival at the router: a TPACKET_V2 receive ring over all
-/// interfaces of the router's namespace, with the kernel's time stamps.
+/// A TPACKET_V2 receive ring over all interfaces of the router's namespace. It receives all frames that nodes
+/// send, in the order of arrival at the router, with the kernel's time stamps.
 ///
-/// A frame without room is counted and dropped: see [`ReceiveRing::counts`].
+/// If the ring is full, the kernel drops and counts the frame: see [`ReceiveRing::counts`].
 pub struct ReceiveRing {
     slots: Slots,
     socket: PacketSocket,
@@ -39,17 +40,17 @@ pub struct ReceiveRing {
 /// A frame in the ring.
 #[derive(Clone, Copy, Debug)]
 pub struct ReceivedFrame<'a> {
-    /// Arrival since 1970 by CLOCK_REALTIME, to the nanosecond.
+    /// Arrival time since 1970 (CLOCK_REALTIME), with a resolution of 1 ns.
     pub at: Duration,
-    /// Whether `at` is when the node's interface handed the frame over. If not, it is when the frame was put
-    /// into the ring soon after.
+    /// Whether `at` is the time at which the node's interface passed the frame on. If not, it is the time,
+    /// shortly afterwards, at which the frame was put into the ring.
     pub stamped: bool,
-    /// The number of the router's interface at which it arrived: [`crate::LinkEnd::index`].
+    /// The index of the router's interface at which the frame arrived: [`crate::LinkEnd::index`].
     pub interface: u32,
-    /// The frame from the first byte of its Ethernet header.
+    /// The frame, from the first byte of its Ethernet header.
     pub bytes: &'a [u8],
-    /// Whether the frame is as on a wire: `bytes` is complete, the checksum is present, and no VLAN tag was
-    /// removed. Always true for IP packets, since offloads are off.
+    /// Whether the frame is as on a wire: `bytes` is complete, the checksum is present, and the kernel has not
+    /// removed a VLAN tag. Always true for IP packets, because offloads are off.
     pub whole: bool,
 }
 
@@ -70,12 +71,12 @@ impl<'a> ReceivedFrame<'a> {
 /// `struct tpacket_req` of Linux's `if_packet.h`: size and number of blocks, size and number of frames.
 type RingRequest = [u32; 4];
 
-/// Frames since the ring was opened.
+/// Numbers of frames since the ring was opened.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct RingCounters {
-    /// Frames that arrived, including those without room.
+    /// Frames that arrived, including dropped frames.
     pub offered: u64,
-    /// Frames that found no room in the ring.
+    /// Frames that were dropped because the ring was full.
     pub dropped: u64,
 }
 
@@ -96,10 +97,10 @@ impl ReceiveRing {
         Ok(Self { slots, socket, place, next: 0, counts: RingCounters::default() })
     }
 
-    /// Reads up to `most` frames, in the order in which they were put into the ring. Their slots are returned
-    /// when `read` returns, so the caller copies or sends frames before.
+    /// Passes up to `most` frames to `read`, in the order in which they were put into the ring. The slots of the
+    /// frames are returned to the kernel after `read` returns, so `read` must copy or send the frames.
     ///
-    /// The order is also that of [`ReceivedFrame::at`], except for frames that two processors handed over
+    /// The order is also that of [`ReceivedFrame::at`], except for frames that two processors put into the ring
     /// within microseconds.
     pub fn read<T>(&mut self, most: usize, read: impl FnOnce(&[ReceivedFrame<'_>]) -> T) -> T {
         let count = self.slots.count();
@@ -125,7 +126,7 @@ impl ReceiveRing {
         let timeout = Timespec { tv_sec: timeout.as_secs() as i64, tv_nsec: timeout.subsec_nanos().into() };
         let mut sockets = [PollFd::from_borrowed_fd(self.socket.as_fd(), PollFlags::IN)];
         match poll(&mut sockets, Some(&timeout)) {
-            // Interrupted by a signal: callers check the clock anyway.
+            // After a signal, the wait may end early, because callers check the clock anyway.
             Ok(_) | Err(rustix::io::Errno::INTR) => Ok(self.slots.filled(self.next).is_some()),
             Err(error) => Err(error.into()),
         }
@@ -136,8 +137,8 @@ impl ReceiveRing {
     /// # Errors
     /// If the kernel refuses.
     pub fn counts(&mut self) -> Result<RingCounters, TestbedError> {
-        // The request resets the kernel's counters (packet(7)). `struct tpacket_stats`: frames that arrived,
-        // and those without room.
+        // Reading resets the kernel's counters (packet(7)). `struct tpacket_stats` contains the number of frames
+        // that arrived, and the number of dropped frames.
         let statistics = self.socket.get(libc::SOL_PACKET, libc::PACKET_STATISTICS);
         let [offered, dropped] = statistics.context(&self.place, || "read the ring's counters".into())?;
         self.counts.offered += u64::from(offered);
@@ -146,7 +147,7 @@ impl ReceiveRing {
     }
 }
 
-/// Readable when there is a frame, for callers that poll several descriptors.
+/// The descriptor is readable when there is a frame, for callers that poll several descriptors.
 impl AsFd for ReceiveRing {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.socket.as_fd()
@@ -158,13 +159,13 @@ fn open_ring(place: &str, request: RingRequest) -> Result<(PacketSocket, Slots),
     set(&socket, place, "PACKET_VERSION", libc::SOL_PACKET, libc::PACKET_VERSION, VERSION)?;
     // The router must not receive its own frames.
     set(&socket, place, "PACKET_IGNORE_OUTGOING", libc::SOL_PACKET, libc::PACKET_IGNORE_OUTGOING, 1)?;
-    // The kernel stamps arriving packets only if a socket asks for stamps.
+    // The kernel adds time stamps to arriving packets only if a socket requests them.
     set(&socket, place, "SO_TIMESTAMPNS", libc::SOL_SOCKET, libc::SO_TIMESTAMPNS, 1)?;
     let ring = socket.set(libc::SOL_PACKET, libc::PACKET_RX_RING, request);
     ring.context(place, || format!("set up a ring of {} slots of {} B", request[3], request[2]))?;
     let slots = Slots::map(&socket, request[2] as usize, request[3] as usize);
     let slots = slots.context(place, || "map the ring's memory".into())?;
-    // Last: no frame arrives before all options are set.
+    // The socket is bound last, so that no frame arrives before all options are set.
     socket.bind(0, EVERY_PROTOCOL).context(place, || "listen to all interfaces".into())?;
     Ok((socket, slots))
 }
@@ -191,13 +192,13 @@ fn set(
     })
 }
 
-/// Sends frames through one of the router's interfaces, past every queue of the kernel.
+/// Sends frames through one of the router's interfaces, bypassing all queues of the kernel.
 pub struct FrameSender {
     socket: PacketSocket,
 }
 
 impl FrameSender {
-    /// Opens the router's interface with the number `interface`, a [`crate::LinkEnd::index`].
+    /// Opens a sender for the router's interface with the index `interface` (see [`crate::LinkEnd::index`]).
     ///
     /// # Errors
     /// If the kernel refuses, or an option does not take effect.
@@ -206,24 +207,24 @@ impl FrameSender {
         testbed.in_router(move || {
             let socket = PacketSocket::open().context(&place, || "open a packet socket".into())?;
             set(&socket, &place, "PACKET_QDISC_BYPASS", libc::SOL_PACKET, libc::PACKET_QDISC_BYPASS, 1)?;
-            // Without a protocol the socket receives nothing.
+            // If a socket is bound without a protocol, it receives no frames.
             socket.bind(interface, 0).context(&place, || format!("bind to interface {interface}"))?;
             Ok(Self { socket })
         })
     }
 
-    /// Sends frames in order, each from the first byte of its Ethernet header. Returns how many the node's
-    /// interface took. If fewer than all, the next one was refused.
+    /// Sends frames in order, each from the first byte of its Ethernet header. Returns the number of frames that
+    /// the node's interface accepted. If it is smaller than the number of frames, the next frame was refused.
     ///
     /// # Errors
-    /// If the first frame was refused: `ENOBUFS` if the node has no room for it now.
+    /// If the first frame was refused: `ENOBUFS` if the node's receive queue is full.
     pub fn send(&self, frames: &[&[u8]]) -> io::Result<usize> {
         let mut sent = 0;
         for batch in frames.chunks(BATCH) {
             match self.send_batch(batch) {
                 Ok(taken) => sent += taken,
                 Err(error) if sent == 0 => return Err(error),
-                // The next call begins with this frame and returns the error.
+                // The next call starts with the refused frame and returns the error.
                 Err(_) => break,
             }
             if sent % BATCH != 0 {

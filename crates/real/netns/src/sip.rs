@@ -1,4 +1,4 @@
-//! SIP flows: their servers and name servers.
+//! The SIP servers and the DNS servers of SIP flows.
 
 use std::net::IpAddr;
 
@@ -11,11 +11,11 @@ use netrig_sip::settings::{LoadSettings, LocationSettings, NameService};
 use crate::error::unsupported;
 use crate::multipath;
 
-/// Whether an agent runs the server of this flow. If not, a program of the node or the server of another flow
-/// serves its users.
+/// Whether an agent runs the server of this flow. If not, a program of the node or the server of another flow serves
+/// its users.
 ///
 /// # Errors
-/// If the flow has no server, two servers use one port, or the flow has a code point.
+/// If the flow has no server, two servers use the same port, or the flow has a DSCP.
 pub(crate) fn has_server(
     scenario: &Scenario,
     number: u32,
@@ -50,8 +50,8 @@ pub(crate) fn has_server(
     }
 }
 
-/// Checks that a server under conformance test has no other users before the test is over. A test registers
-/// users, and would blame the server for effects of other flows.
+/// Checks that no other flow uses a server before its conformance test is over. The test registers users. It would
+/// otherwise attribute effects of other flows to the server.
 ///
 /// # Errors
 /// If another flow tests the same server, registers users with it, or starts before the test ends.
@@ -91,7 +91,8 @@ pub(crate) fn check_tests(scenario: &Scenario) -> Result<(), Unsupported> {
     Ok(())
 }
 
-/// The DNS server for the name of a flow's server and its node, if the flow locates its server by name.
+/// The DNS server that resolves the name of a flow's SIP server, and the index of its node. `None` if the flow does not
+/// locate its server by name.
 ///
 /// # Errors
 /// If a record names a node without an address.
@@ -109,7 +110,7 @@ pub(crate) fn names(scenario: &Scenario, flow: &Flow) -> Result<Option<(usize, N
     let records = records.or_else(|error| unsupported(format!("flow `{}`: {error}", flow.name)))?;
     let (node, ip) = match &location.node {
         None => (flow.to, Some(server)),
-        // The file's parser checked that the node exists.
+        // The parser of the experiment file has checked that the node exists.
         Some(name) => place(name).map_or((flow.to, None), |node| (node, address(scenario, node))),
     };
     let Some(ip) = ip else {
@@ -118,10 +119,11 @@ pub(crate) fn names(scenario: &Scenario, flow: &Flow) -> Result<Option<(usize, N
     Ok(Some((node, NamesOrder { resolver: (ip, location.port).into(), records, serves: false })))
 }
 
-/// The DNS server that an agent runs for a flow, and its node.
+/// The DNS server that an agent runs for a flow, and the index of its node.
 ///
 /// # Errors
-/// If another flow has one at the same address and port, or no program serves there.
+/// If another flow has a DNS server at the same address and port, or if a program must serve there and the node has
+/// none.
 pub(crate) fn name_server(
     scenario: &Scenario,
     number: u32,
@@ -172,8 +174,8 @@ mod tests {
 
     use super::*;
 
-    /// Checks a flow that tests its server and starts at 4 s, beside another flow with these keys and without
-    /// a server of its own.
+    /// Checks a scenario with two flows. The first flow tests its server and starts at 4 s. The second flow has the
+    /// keys `other` and no server of its own.
     fn beside(other: &str) -> Result<(), String> {
         let text = format!(
             "format = 1\nname = \"beside\"\nduration = \"6 s\"\n[node.a]\n[node.b]\n[link.l]\nbetween = [\"a\", \"b\"]\n\
@@ -205,7 +207,7 @@ mod tests {
         assert!(registers.contains("from the beginning of the run"), "{registers}");
         let both = users("5 s", ", conform = true").unwrap_err();
         assert!(both.contains("both test the server"), "{both}");
-        // A flow without SIP is no user of the server.
+        // A flow without SIP does not use the server.
         beside("application = { kind = \"cbr\", interval = \"1 s\", size = \"100 B\" }").unwrap();
     }
 }

@@ -25,20 +25,22 @@ use crate::removal::left_behind;
 use crate::testbed::{Testbed, TestbedId};
 use crate::wiring::Wiring;
 
-/// Runs in real time with the kernel's sockets in namespaces of this host, and netrig's router between them.
+/// The substrate `netns`: runs in real time, with the kernel's sockets in network namespaces of this host, and with
+/// netrig's router between the namespaces.
 #[derive(Debug)]
 pub struct Namespaces {
     agent: PathBuf,
     journals: Journals,
     /// Whether programs of experiment files may run.
     allows_programs: AtomicBool,
-    /// Which messages of SIP flows are kept.
+    /// Which messages of SIP flows are kept; `None` if none are kept.
     keeping: Mutex<Option<RunKeeping>>,
 }
 
 impl Namespaces {
-    /// `agent` is the executable of every node. With the argument `agent` it speaks the control protocol on
-    /// standard input and output. With `agent load` it loads processors. netrig's own executable does both.
+    /// A substrate whose agents run the executable `agent`. With the argument `agent`, this executable must use the
+    /// control protocol on standard input and output. With the arguments `agent load`, it must load processors.
+    /// netrig's own executable does both.
     pub fn new(agent: impl Into<PathBuf>, journals: Journals) -> Self {
         Self {
             agent: agent.into(),
@@ -48,8 +50,8 @@ impl Namespaces {
         }
     }
 
-    /// Allows the programs of experiment files from now on. They run with the rights of this process, and
-    /// only their network is isolated from this machine.
+    /// Allows the programs of experiment files from now on. They run with the rights of this process. Only their
+    /// network is isolated from this machine.
     pub fn allow_programs(&self) {
         self.allows_programs.store(true, Ordering::Relaxed);
     }
@@ -59,23 +61,23 @@ impl Namespaces {
         *self.keeping() = Some(RunKeeping::new(request));
     }
 
-    /// What was kept since the last call.
+    /// The messages that were kept since the last call.
     pub fn take_kept(&self) -> KeptFlows {
         self.keeping().as_mut().map(RunKeeping::take_kept).unwrap_or_default()
     }
 
     fn keeping(&self) -> MutexGuard<'_, Option<RunKeeping>> {
-        // No holder of the lock leaves the value inconsistent.
+        // A panic of another holder is ignored, because no holder of the lock leaves the value inconsistent.
         self.keeping.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Builds the topology of `run` with its links and programs as in a run, but without flows and events.
-    /// `sink` receives observations on a thread of its own until [`Lab::close`] returns it. `tap` receives
-    /// each line of a program's output: the node, the program and the line.
+    /// Builds the topology of `run` with its links and programs as in a run, but without flows and events. `sink` gets
+    /// observations on a separate thread until [`Lab::close`] returns it. `tap` is called with the node, the program
+    /// and the line for each line of a program's output.
     ///
     /// # Errors
-    /// If it cannot be built, or a program does not become ready; [`LabError::Cancelled`] soon after `cancel`
-    /// was set. Everything that was made before the error is removed.
+    /// If the topology cannot be built, or a program does not become ready. [`LabError::Cancelled`] soon after `cancel`
+    /// is set. The objects that were made before the error are removed.
     pub fn lab<S: Sink + Send + 'static>(
         &self,
         run: &Run,
@@ -106,7 +108,7 @@ impl Namespaces {
         sink: &mut dyn Sink,
         cancel: &AtomicBool,
     ) -> Result<(RunOutcome, Vec<EndReport>), RunError> {
-        // Threads inherit the processors of the thread that starts them.
+        // This moves the calling thread, because threads inherit the processors of the thread that starts them.
         let _elsewhere = AffinityGuard::of(&run.scenario);
         let testbed = self.build(&run.scenario).map_err(RunError::because)?;
         Conductor::prepare(run, testbed, &self.agent, orders, planned_programs, cancel)?
@@ -122,8 +124,8 @@ impl Namespaces {
         }
         let wiring = Wiring::new(scenario).map_err(|error| Unsupported(error.to_string()))?;
         let multipath = multipath(scenario)?;
-        // Remains that cannot be removed do not disturb: this testbed's names are its own. `netrig doctor`
-        // lists them.
+        // Remains that cannot be removed do not disturb this testbed, because its names are unique. `netrig doctor`
+        // lists the remains.
         left_behind(&self.journals)?.into_iter().for_each(|left| drop(left.remove()));
         let mut testbed = Testbed::build(&self.journals, &TestbedId::fresh()?, wiring)?;
         manage(&testbed, &multipath)?;
@@ -163,7 +165,7 @@ impl Substrate for Namespaces {
     }
 
     fn parallelism(&self) -> NonZeroUsize {
-        // Two runs at a time would compete for processors and measure that.
+        // Two simultaneous runs would compete for processors, and this would change the results.
         NonZeroUsize::MIN
     }
 
@@ -176,14 +178,14 @@ impl Substrate for Namespaces {
         }
         let ended = self.carry_out(run, orders, planned_programs, sink, cancel);
         if let Some(keeping) = &mut *self.keeping() {
-            // Messages of a failed run are evidence too, and take space.
+            // Messages of a failed run are recorded too, because they are evidence and take disk space.
             keeping.take(ended.as_ref().map_or(&[], |(_, ends)| ends));
         }
         ended.map(|(outcome, _)| outcome)
     }
 }
 
-/// Checks that wanted frames pass the router.
+/// Checks that all frames that the sink captures pass the router.
 fn check_frames(scenario: &Scenario, sink: &dyn Sink) -> Result<(), RunError> {
     let cables = scenario.links.iter().filter(|link| link.is_direct());
     let mut ends = cables.flat_map(|link| link.ends.map(|end| (end, link)));

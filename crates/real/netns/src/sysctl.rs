@@ -1,4 +1,4 @@
-//! Settings of a namespace's protocols. Each is read back.
+//! Settings of the protocols in a network namespace. Each setting is read back.
 
 use std::path::Path;
 
@@ -8,10 +8,10 @@ use netrig_host::sysctl::set_and_read_back;
 use crate::error::{ErrorContext, TestbedError, unsupported};
 use crate::namespace::NetworkNamespace;
 
-/// Settings for `all`, for `default` (interfaces to come) and for each interface. No protocol sends packets
-/// by itself, since the measurement would include them.
+/// Settings for `all`, for `default` (future interfaces) and for each interface. They prevent protocols from
+/// sending packets by themselves, because the measurement would include these packets.
 const IPV4: [(&str, &str); 3] = [
-    // A reply may take another link than its request (RFC 3704 would drop it).
+    // A reply may take another link than its request. Filtering by RFC 3704 would drop it.
     ("rp_filter", "0"),
     ("accept_redirects", "0"),
     ("send_redirects", "0"),
@@ -21,17 +21,19 @@ const IPV6: [(&str, &str); 9] = [
     ("accept_ra", "0"),
     ("autoconf", "0"),
     ("accept_redirects", "0"),
-    // Addresses are unique by construction and usable at once (RFC 4862 section 5.4).
+    // Addresses are unique by construction. Without duplicate address detection, they are usable immediately (RFC
+    // 4862 section 5.4).
     ("accept_dad", "0"),
     ("dad_transmits", "0"),
     ("router_solicitations", "0"),
-    // IN6_ADDR_GEN_MODE_NONE: without a link-local address the kernel sends nothing from it.
+    // IN6_ADDR_GEN_MODE_NONE: the interface has no link-local address from which the kernel could send packets.
     ("addr_gen_mode", "1"),
-    // An interface that goes down keeps its addresses, as in IPv4. Sockets that are bound to them stay bound.
+    // An interface that goes down keeps its addresses, as in IPv4. Sockets that are bound to these addresses stay
+    // bound.
     ("keep_addr_on_down", "1"),
 ];
 
-/// Writes a setting, a path below `/proc/sys/net`, and reads it back.
+/// Writes a setting and reads it back. `key` is its path below `/proc/sys/net`.
 fn set(namespace: &NetworkNamespace, key: &str, value: &str) -> Result<(), TestbedError> {
     let (path, text) = (Path::new("/proc/sys/net").join(key), value.to_owned());
     let found = namespace.run(move || set_and_read_back(&path, &text));
@@ -46,14 +48,14 @@ fn set(namespace: &NetworkNamespace, key: &str, value: &str) -> Result<(), Testb
     })
 }
 
-/// Sets a setting of the network by its sysctl(8) name, for example `net.mptcp.enabled`.
+/// Sets a network setting by its sysctl(8) name, for example `net.mptcp.enabled`.
 pub(crate) fn set_named(namespace: &NetworkNamespace, name: &str, value: &str) -> Result<(), TestbedError> {
     set(namespace, &name.strip_prefix("net.").unwrap_or(name).replace('.', "/"), value)
 }
 
 /// Configures a node before it has interfaces.
 pub(crate) fn prepare_node(namespace: &NetworkNamespace, forwards: bool) -> Result<(), TestbedError> {
-    // First, because it resets the other settings of IPv4.
+    // This must be the first setting, because it resets the other settings of IPv4.
     set(namespace, "ipv4/ip_forward", switch(forwards))?;
     for interface in ["all", "default"] {
         prepare_interface(namespace, interface, true)?;
@@ -61,8 +63,9 @@ pub(crate) fn prepare_node(namespace: &NetworkNamespace, forwards: bool) -> Resu
     Ok(())
 }
 
-/// Switches IPv6 forwarding of a node after its interfaces are configured. A forwarding node with multicast
-/// would announce its membership in the all-routers groups (RFC 4291 section 2.8).
+/// Switches the IPv6 forwarding of a node on or off. Call this after its interfaces are configured without
+/// multicast. Otherwise a forwarding node would announce its membership in the all-routers groups (RFC 4291 section
+/// 2.8).
 pub(crate) fn set_ipv6_forwarding(namespace: &NetworkNamespace, forwards: bool) -> Result<(), TestbedError> {
     set(namespace, "ipv6/conf/all/forwarding", switch(forwards))
 }
@@ -71,8 +74,8 @@ fn switch(on: bool) -> &'static str {
     if on { "1" } else { "0" }
 }
 
-/// Configures an interface of a node. The kernel has no IPv6 settings for an interface with an MTU below that
-/// of IPv6.
+/// Configures an interface of a node. If the MTU of the interface is below the minimum of IPv6, the kernel has no
+/// IPv6 settings for it.
 pub(crate) fn prepare_interface(
     namespace: &NetworkNamespace,
     interface: &str,
@@ -87,17 +90,18 @@ pub(crate) fn prepare_interface(
     Ok(())
 }
 
-/// Configures the router's namespace: its kernel neither answers nor forwards. netrig's router does.
+/// Configures the router's namespace. Its kernel must not forward or answer packets, because netrig's router
+/// forwards the frames.
 pub(crate) fn prepare_router(namespace: &NetworkNamespace) -> Result<(), TestbedError> {
     set(namespace, "ipv4/ip_forward", "0")?;
     set(namespace, "ipv6/conf/all/disable_ipv6", "1")?;
     set(namespace, "ipv6/conf/default/disable_ipv6", "1")
 }
 
-/// Adds a setting of a node's kernel to those of its flows.
+/// Adds a setting to the list of settings of a node's kernel.
 ///
 /// # Errors
-/// If the setting has another value already.
+/// If the list already contains the setting with another value.
 pub(crate) fn agree(
     sysctls: &mut Vec<(String, String)>,
     (name, value): &(String, String),

@@ -1,4 +1,4 @@
-//! A testbed: built from a wiring, removed when it is dropped.
+//! A testbed. It is built from its plan (the [`Wiring`]) and removed when it is dropped.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -16,18 +16,20 @@ use crate::processors;
 use crate::removal::undo;
 use crate::wiring::Wiring;
 
-/// Nodes as network namespaces. Each end of a link is a veth pair to the namespace of the router.
+/// A testbed whose nodes are network namespaces. Each end of a link is a veth pair to the namespace of the
+/// router.
 ///
-/// When [`Testbed::build`] returns, everything is configured, but no frame is forwarded. Frames of nodes
-/// arrive at the router's interfaces, and the caller moves them on. Dropping the testbed removes everything.
+/// When [`Testbed::build`] returns, all nodes are configured, but no frame is forwarded between them. Frames of
+/// nodes arrive at the router's interfaces, and the caller must forward them. Dropping the testbed removes all
+/// its objects.
 pub struct Testbed {
     wiring: Wiring,
     nodes: Vec<NetworkNamespace>,
     router: NetworkNamespace,
     journal: TestbedJournal,
-    /// For the files of programs, once a program needs it.
+    /// The folder for the files of programs. `None` until a program needs it.
     folder: Option<PathBuf>,
-    /// Limits of nodes, by the index of the node.
+    /// The control groups of limited nodes, by the index of the node.
     groups: BTreeMap<usize, ControlGroup>,
     removed: bool,
 }
@@ -37,10 +39,10 @@ pub struct Testbed {
 pub struct TestbedId(String);
 
 impl TestbedId {
-    /// A random identity. Two are equal with probability 2⁻³².
+    /// A random identity. Two random identities are equal with probability 2⁻³².
     ///
     /// # Errors
-    /// If the kernel has no random numbers.
+    /// If the kernel gives no random numbers.
     pub fn fresh() -> Result<Self, TestbedError> {
         let mut bytes = [0; 4];
         let drawn = rustix::rand::getrandom(&mut bytes, rustix::rand::GetRandomFlags::empty());
@@ -63,12 +65,12 @@ impl TestbedId {
         &self.0
     }
 
-    /// The namespace of a node. A node's name has letters, digits, `_`, `-` and `#`.
+    /// The name of a node's namespace. A node's name consists of letters, digits, `_`, `-` and `#`.
     fn namespace(&self, node: &str) -> String {
         format!("netrig-{}-{node}", self.0)
     }
 
-    /// The namespace of the router. No node has this name, because of the `.`.
+    /// The name of the router's namespace. It contains a `.`, so no node's namespace can have the same name.
     fn router(&self) -> String {
         format!("netrig-{}.router", self.0)
     }
@@ -78,8 +80,8 @@ impl Testbed {
     /// Builds `wiring` as testbed `id`.
     ///
     /// # Errors
-    /// If a requirement is missing, a name is in use, or the kernel refuses. Everything that was made before
-    /// the error is removed.
+    /// If a requirement is missing, a name is in use, or the kernel refuses. The objects that were made before
+    /// the error are removed.
     pub fn build(journals: &Journals, id: &TestbedId, wiring: Wiring) -> Result<Self, TestbedError> {
         let missing_requirements = capabilities::missing_requirements();
         if !missing_requirements.is_empty() {
@@ -89,15 +91,15 @@ impl Testbed {
         let nodes = wiring.nodes.iter().map(|node| NetworkNamespace::unshare(&id.namespace(&node.name)));
         let nodes = nodes.collect::<Result<Vec<_>, _>>()?;
         for namespace in nodes.iter().chain([&router]) {
-            // Checked before the journal names it. Otherwise removal would delete what does not belong to
-            // netrig.
+            // This must be checked before the journal names the namespace. Otherwise the removal could delete a
+            // namespace that does not belong to netrig.
             let path = namespace::path(namespace.name());
             if std::fs::symlink_metadata(&path).is_ok() {
                 return Err(TestbedError::Collision(path));
             }
         }
         let journal = journals.start(id.as_str())?;
-        // From here on, a drop removes what was made.
+        // From here on, an early return drops the testbed, which removes the objects made so far.
         let mut testbed =
             Self { wiring, nodes, router, journal, folder: None, groups: BTreeMap::new(), removed: false };
         testbed.write_down()?;
@@ -112,7 +114,7 @@ impl Testbed {
         [&self.router].into_iter().chain(&self.nodes)
     }
 
-    /// Journals the owner and everything that follows.
+    /// Records the owner, and all namespaces and interfaces that will be made, in the journal.
     fn write_down(&mut self) -> Result<(), TestbedError> {
         let owner = ProcessId::own().context("this process", || "read its identity".into())?;
         let mut entries = vec![TestbedEntry::Owner(owner)];
@@ -131,17 +133,17 @@ impl Testbed {
         self.journal.record(entries)
     }
 
-    /// Its identity.
+    /// The identity of the testbed.
     pub fn id(&self) -> &str {
         self.journal.id()
     }
 
-    /// The wiring from which it was built.
+    /// The wiring from which the testbed was built.
     pub fn wiring(&self) -> &Wiring {
         &self.wiring
     }
 
-    /// The name of a node's namespace, also for `ip netns exec`.
+    /// The name of a node's namespace, which is also its name for `ip netns exec`.
     ///
     /// # Errors
     /// If there is no such node.
@@ -171,7 +173,7 @@ impl Testbed {
         Ok(self.node(node)?.run(job))
     }
 
-    /// Runs a request to the kernel in a node's namespace. `action` names the request in an error.
+    /// Runs a netlink request in a node's namespace. `action` describes the request in an error.
     pub(crate) fn ask<T: Send + 'static>(
         &self,
         node: usize,
@@ -181,8 +183,8 @@ impl Testbed {
         self.node(node)?.ask(action, job)
     }
 
-    /// Starts a program on a node, on the processors of the node and in a process group of its own. It ends
-    /// with the testbed or with this process. `command` decides where its output goes.
+    /// Starts a program on a node, on the processors of the node and in a new process group. The program is
+    /// killed when the testbed is removed or this process ends. `command` defines where its output goes.
     ///
     /// # Errors
     /// If there is no such node, or the program cannot be started.
@@ -204,25 +206,25 @@ impl Testbed {
         let cgroup_files = self.groups.get(&node).map_or(Ok(Vec::new()), ControlGroup::cgroup_files)?;
         let bounds = SpawnLimits { processors, cgroup_files };
         let process = Process::start(namespace, self.journal.id(), group, bounds, command)?;
-        // The program carries the testbed's mark from its first instruction. The journal names it even if it
-        // removes the mark. A program that has already ended needs no entry.
+        // The program has the testbed's mark from the start. It is also recorded in the journal, in case it removes
+        // the mark. A program that has already ended needs no entry.
         let started = i32::try_from(process.id()).ok().and_then(ProcessId::of);
         self.journal.record(started.map(TestbedEntry::Process))?;
         Ok(process)
     }
 
-    /// Limits the total of all programs that start on a node from now on. The quota of processors applies
-    /// from [`Self::hold_to_quotas`] on. The limits are removed with the testbed.
+    /// Limits the total resources of all programs that start on a node from now on. The processor quota takes
+    /// effect only when [`Self::hold_to_quotas`] is called. The limits are removed with the testbed.
     ///
     /// # Errors
-    /// If this machine has no such limits, or they do not take effect.
+    /// If this machine does not support such limits, or they do not take effect.
     pub(crate) fn limit(&mut self, node: usize, limits: &NodeLimits) -> Result<(), TestbedError> {
         let name = self.node(node)?.name().to_owned();
         let planned = ControlGroup::planned(self.journal.id(), &self.wiring.nodes[node].name, limits);
         let group = planned.map_err(|why| TestbedError::Unlimited { place: name, why })?;
         for folder in group.folders() {
-            // Checked before the journal names it. Otherwise removal would delete what does not belong to
-            // netrig.
+            // This must be checked before the journal names the folder. Otherwise the removal could delete a folder
+            // that does not belong to netrig.
             if std::fs::symlink_metadata(&folder).is_ok() {
                 return Err(TestbedError::Collision(folder));
             }
@@ -233,8 +235,8 @@ impl Testbed {
         Ok(())
     }
 
-    /// Applies the quotas of processors of all nodes. Programs start before without a quota: with 1 % of a
-    /// processor a start takes seconds, and it is not measured.
+    /// Applies the processor quotas of all nodes. Programs are started before, without a quota: with 1 % of a
+    /// processor, a start would take seconds, and the start is not part of the measurement.
     ///
     /// # Errors
     /// If a quota does not take effect.
@@ -242,7 +244,7 @@ impl Testbed {
         self.groups.values().try_for_each(ControlGroup::hold_to_quota)
     }
 
-    /// Lifts the quotas so that programs end as fast as they can.
+    /// Removes the processor quotas, so that programs can end quickly.
     ///
     /// # Errors
     /// If the kernel refuses.
@@ -250,21 +252,21 @@ impl Testbed {
         self.groups.values().try_for_each(ControlGroup::lift_quota)
     }
 
-    /// Reads what the programs of a node use of its limits. `None` if the node has no limits.
+    /// A reader of the resources that the programs of a node use. `None` if the node has no limits.
     pub(crate) fn limited(&self, node: usize) -> Option<ControlGroupReader> {
         self.groups.get(&node).map(ControlGroup::reader)
     }
 
-    /// A folder for the files of programs. It is removed with the testbed.
+    /// The folder for the files of programs, which is created by the first call. It is removed with the testbed.
     ///
     /// # Errors
-    /// If it exists already or cannot be made.
+    /// If the folder exists already or cannot be created.
     pub(crate) fn folder(&mut self) -> Result<PathBuf, TestbedError> {
         if let Some(folder) = &self.folder {
             return Ok(folder.clone());
         }
-        // Only root can write to the parent folder, so no other user can make it between the check and the
-        // creation.
+        // Only root can write to the parent folder, so no other user can create the folder between the check and
+        // the creation.
         let path = self.journal.beside(&format!("{FOLDER}{}", self.journal.id()));
         if std::fs::symlink_metadata(&path).is_ok() {
             return Err(TestbedError::Collision(path));
@@ -279,10 +281,10 @@ impl Testbed {
         self.nodes.get(node).ok_or(TestbedError::NoNode(node))
     }
 
-    /// Removes everything and returns the first error.
+    /// Removes all objects of the testbed and returns the first error.
     ///
     /// # Errors
-    /// If something cannot be removed. It stays in the journal, and [`crate::left_behind`] finds it once this
+    /// If an object cannot be removed. It stays in the journal, and [`crate::left_behind`] finds it after this
     /// process has ended.
     pub fn remove(mut self) -> Result<(), TestbedError> {
         self.removed = true;
@@ -293,7 +295,7 @@ impl Testbed {
 impl Drop for Testbed {
     fn drop(&mut self) {
         if !self.removed {
-            // The error is lost here, but the remains stay in the journal for the next start.
+            // The error is ignored, but the remaining objects stay in the journal and are removed at the next start.
             let _ = undo(&self.journal);
         }
     }

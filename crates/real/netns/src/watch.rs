@@ -1,4 +1,4 @@
-//! Observes programs and hosts of nodes during a run, at times of the run.
+//! Observes the programs and the hosts of nodes at regular times during a run.
 
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
 use std::thread::JoinHandle;
@@ -18,24 +18,25 @@ use crate::router::ObservationBatch;
 pub(crate) struct WatchedNode {
     /// Index of the node.
     node: u32,
-    /// Each program with its descendants, if its usage is reported.
+    /// The programs whose usage is reported, each with its descendants.
     reported: Vec<ProcessFamily>,
     /// Other processes of the run on the node.
     beside: Vec<ProcessFamily>,
+    /// The process that loads the node's processors, if there is one.
     load: Option<ProcessFamily>,
     /// The sockets of the reported programs.
     sockets: ProgramSockets,
-    /// Its processors, if no other node has them and foreign use of them is reported.
+    /// The node's processors, if no other node has them and use by foreign processes is reported.
     processors: Option<OwnProcessors>,
-    /// Its use as a host, if it is reported.
+    /// The usage of the node as a host, if it is reported.
     host: Option<WatchedHost>,
     /// Time of the last observation.
     looked: Instant,
 }
 
-/// The use of a limited host.
+/// The resource usage of a node as a host.
 pub(crate) struct WatchedHost {
-    /// Number of processors that have a load.
+    /// Number of processors of the node.
     processors: usize,
     group: ControlGroupReader,
     /// Throttled time at the last observation, ns.
@@ -52,7 +53,8 @@ impl WatchedHost {
         self.throttled = self.group.throttled().unwrap_or(0);
     }
 
-    /// Reports what the load and `own`, all other processes of the node, used in `span` ns.
+    /// Reports the usage in an interval of `span` ns: that of the load, and that of all other processes of the node
+    /// (`own`).
     fn report(&mut self, [load, own]: [&Usage; 2], span: u64, emit: &mut impl FnMut(&'static Quantity, f64)) {
         if span > 0 {
             let share = |ns: u64| ns as f64 / span as f64;
@@ -86,30 +88,31 @@ impl WatchedNode {
         }
     }
 
-    /// Adds a program. Its usage is reported if `reported`.
+    /// Adds a program. Its usage is reported if `reported` is true.
     pub fn add(&mut self, family: ProcessFamily, reported: bool) {
         if reported { self.reported.push(family) } else { self.beside.push(family) }
     }
 
-    /// Reports foreign processes on its processors, if no other node has them.
+    /// From now on, reports the use of the node's processors by foreign processes, if no other node has these
+    /// processors.
     pub fn guard(&mut self, scenario: &Scenario) {
         self.processors = OwnProcessors::of(scenario, self.node as usize);
     }
 
-    /// Reports its usage as a host.
+    /// From now on, reports the usage of the node as a host.
     pub fn report_host(&mut self, host: WatchedHost) {
         self.host = Some(host);
     }
 
-    /// Reads the kernel's drop counters before the run. A thread that wakes late on a busy machine would miss
-    /// early drops.
+    /// Reads the kernel's drop counters before the run. If they were first read during the run, a thread that wakes up
+    /// late on a busy machine would miss early drops.
     fn prepare(&mut self) {
         let processes =
             self.reported.iter_mut().flat_map(|family| family.look().processes).collect::<Vec<_>>();
         self.sockets.look(&processes);
     }
 
-    /// The first observation, from which usage counts.
+    /// Makes the first observation. Usage is counted from this time.
     fn begin(&mut self, now: Instant) {
         let families = self.reported.iter_mut().chain(&mut self.beside).chain(&mut self.load);
         families.for_each(|family| drop(family.look()));
@@ -118,12 +121,13 @@ impl WatchedNode {
         self.processors.iter_mut().for_each(OwnProcessors::begin);
     }
 
-    /// Why the node's results are invalid, from the first to the last observation.
+    /// Why the node's results are invalid, if foreign processes used its processors too much between the first and the
+    /// last observation.
     fn fault(&self) -> Option<String> {
         self.processors.as_ref()?.fault(self.looked.since(Instant::ZERO).as_secs_f64())
     }
 
-    /// Reports the interval that ends at `at`, observed at `now`.
+    /// Observes the node at `now`, and reports the interval that was due to end at `at`.
     fn tick(&mut self, at: Instant, now: Instant, sink: &mut dyn Sink) {
         let (mut processes, mut programs) = (Vec::new(), Usage::default());
         for usage in self.reported.iter_mut().map(ProcessFamily::look) {
@@ -155,17 +159,17 @@ impl WatchedNode {
     }
 }
 
-/// The observing threads. They end with this value.
+/// The observing threads. They end when this value is dropped.
 pub(crate) struct WatchThreads {
-    // Declared before the threads, since fields are dropped in order and a dropped sender ends its thread. No
-    // value is ever sent.
+    // The senders are declared before the threads, because fields are dropped in order, and a dropped sender ends its
+    // thread. No value is ever sent.
     stop: Vec<SyncSender<()>>,
     threads: Vec<JoinHandle<Result<Vec<String>, RunError>>>,
 }
 
 impl WatchThreads {
-    /// Observes `nodes` and `hop_limits` at each `every`, and reads `counting` at intervals of its own, from
-    /// the start of the run by `clock` to `end`.
+    /// Starts threads that observe from the start of the run (the epoch of `clock`) to `end`. They observe `nodes` and
+    /// `hop_limits` at the interval `every`, and read each of the counters `counting` at its own interval.
     ///
     /// # Errors
     /// If a thread cannot be started.
@@ -237,7 +241,7 @@ impl WatchThreads {
         Ok(())
     }
 
-    /// Observes a last time, ends the threads, and returns why results of programs are invalid.
+    /// Makes a last observation and ends the threads. Returns the reasons why results of programs are invalid.
     ///
     /// # Errors
     /// If counters could not be read.
@@ -249,26 +253,26 @@ impl WatchThreads {
         self.stop.clear();
         let gone = || Err(RunError::Failed("a thread that observed programs panicked".into()));
         let ended = self.threads.drain(..).map(|thread| thread.join().unwrap_or_else(|_| gone()));
-        // Joins all threads, even if the first one failed.
+        // All threads are joined, even if the first one failed.
         ended.collect::<Vec<_>>().into_iter().collect::<Result<Vec<_>, _>>().map(|faults| faults.concat())
     }
 }
 
 impl Drop for WatchThreads {
     fn drop(&mut self) {
-        // The owner that drops it reports another error.
+        // The error is ignored, because the owner drops this value only to report another error.
         let _ = self.end();
     }
 }
 
-/// Waits until `at`. Returns false if the threads are stopped before.
+/// Waits until `at`. Returns false if the threads are stopped before that time.
 fn wait(clock: Clock, at: Instant, stopped: &Receiver<()>) -> bool {
     let left = std::time::Duration::from_nanos(clock.left_until(at).as_nanos());
     stopped.recv_timeout(left) == Err(RecvTimeoutError::Timeout)
 }
 
-/// Calls `look` at the end of each interval until `end`, and once more at the stop. A missed interval becomes
-/// part of the next one.
+/// Calls `look` at the end of each interval until `end`, and once more when the threads are stopped. If an interval is
+/// missed, it becomes part of the next interval.
 fn at_ticks(
     (every, end): (Duration, Instant),
     clock: Clock,

@@ -1,5 +1,5 @@
-//! The plan of a testbed, computed from the scenario alone: interfaces, addresses, neighbours and routes. It
-//! is pure and can be tested without a kernel.
+//! The plan of a testbed: interfaces, addresses, neighbours and routes. It is computed only from the scenario,
+//! without system calls.
 
 mod link;
 mod routes;
@@ -21,28 +21,28 @@ pub struct Wiring {
     pub links: Vec<LinkWiring>,
 }
 
-/// A node as the kernel is configured.
+/// The configuration of a node's kernel.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NodeWiring {
-    /// Its name in the scenario: `client`, or `client#3`.
+    /// The name of the node in the scenario, such as `client` or `client#3`.
     pub name: String,
-    /// Whether it forwards packets: a path leads through it.
+    /// Whether the node forwards packets, because a path leads through it.
     pub forwards: bool,
-    /// Routes to addresses that are not at the far end of one of its own links.
+    /// Routes to addresses that are not at the far end of one of the node's own links.
     pub routes: Vec<NodeRoute>,
-    /// The processors to which its programs are bound. Empty: any processor.
+    /// The processors to which the node's programs are bound. If empty, they may run on any processor.
     pub cpus: Vec<u32>,
-    /// The longest IP packet that it sends, bytes. `None` if its links set no smaller limit.
+    /// The longest IP packet that the node sends, bytes, if the experiment limits it. `None`: only the links limit it.
     pub mtu: Option<u32>,
-    /// The maximum segment size that its TCP announces, bytes, if the experiment sets one.
+    /// The maximum segment size that the node's TCP announces, bytes, if the experiment sets it.
     pub mss: Option<u32>,
 }
 
 impl Wiring {
-    /// Computes how `scenario` is built.
+    /// Computes the plan for `scenario`.
     ///
     /// # Errors
-    /// If a kernel cannot be configured so.
+    /// If a kernel cannot be configured according to the scenario.
     pub fn new(scenario: &Scenario) -> Result<Self, WiringError> {
         let links: Vec<_> =
             scenario.links.iter().enumerate().map(|(n, link)| wire(n, link)).collect::<Result<_, _>>()?;
@@ -62,7 +62,7 @@ impl Wiring {
         Ok(Self { nodes: nodes.collect(), links })
     }
 
-    /// The interfaces of a node: the index of the link, and the end at the node.
+    /// The interfaces of a node. Each item is the index of the link and the end of the link at this node.
     pub fn ends_of(&self, node: usize) -> impl Iterator<Item = (usize, &LinkEnd)> {
         let ends =
             self.links.iter().enumerate().flat_map(|(n, wire)| wire.ends.iter().map(move |end| (n, end)));

@@ -1,4 +1,4 @@
-//! Cuts orders, samples and notes into frames of limited length.
+//! Splits orders, samples and notes into frames of limited length.
 
 use std::collections::BTreeMap;
 
@@ -8,25 +8,26 @@ use super::{Column, ControlReply, ControlRequest, NoteLine};
 use crate::carrier::Samples;
 use crate::{CarrierOptions, EndOrder, RunOrder, TimedControl};
 
-/// A frame is complete once it has this many bytes.
+/// A frame gets no further content when the upper bound of its length reaches this many bytes.
 const FULL: usize = 1 << 20;
 
-/// Upper bounds in bytes: of a sample in its column (time, value and commas), of a column without the quantity's name, and
-/// of a line of the time line without its text.
+/// Upper bounds of lengths in a frame, bytes: of a sample in its column (time, value and commas), of an empty column
+/// without the quantity's name, and of an entry of the time line without its text.
 const LONGEST_SAMPLE: usize = 48;
 const LONGEST_COLUMN: usize = 128;
 const LONGEST_LINE: usize = 128;
 
-/// Controls of associations per frame, with at most 128 B each.
+/// Scheduled events of associations per frame. Each takes at most 128 B.
 const CONTROLS_PER_FRAME: usize = FULL / 128;
 
-/// A run as requests that each fit into a frame: its ends first, [`ControlRequest::Prepare`] last.
+/// The requests that order a run: first those for its ends, then [`ControlRequest::Prepare`]. Each fits into a frame.
 pub fn order_frames(mut run: RunOrder) -> impl Iterator<Item = ControlRequest> {
     let ends = std::mem::take(&mut run.ends);
     ends.into_iter().flat_map(end_frames).chain([ControlRequest::Prepare { run }])
 }
 
-/// An end, followed by those controls of its associations for which its own frame has no room.
+/// The requests that order an end. Scheduled events of associations that do not fit into the frame of the end follow in
+/// further requests.
 fn end_frames(mut end: EndOrder) -> impl Iterator<Item = ControlRequest> {
     let mut rest = match &mut end.carrier {
         CarrierOptions::Sctp(options) => {
@@ -51,7 +52,7 @@ impl PendingEnds {
         self.0.push(end);
     }
 
-    /// Adds controls to the associations of the last end. Returns false if the last end has no associations.
+    /// Adds scheduled events to the associations of the last end. Returns false if the last end has no associations.
     pub fn control(&mut self, controls: Vec<TimedControl>) -> bool {
         match self.0.last_mut().map(|end| &mut end.carrier) {
             Some(CarrierOptions::Sctp(options)) => {
@@ -68,7 +69,7 @@ impl PendingEnds {
     }
 }
 
-/// Samples as frames, cut by their bytes. Values that are not finite are left out.
+/// Samples as frames of limited length. Samples whose value is not finite are left out.
 pub fn sample_frames(samples: &Samples) -> impl Iterator<Item = ControlReply> {
     let mut rest = samples.iter().filter(|(_, sample)| sample.value.is_finite()).peekable();
     std::iter::from_fn(move || {
@@ -83,11 +84,11 @@ pub fn sample_frames(samples: &Samples) -> impl Iterator<Item = ControlReply> {
     })
 }
 
-/// Columns that are being filled.
+/// The columns of a frame that is being filled.
 #[derive(Default)]
 struct Columns {
     by_subject: BTreeMap<(Subject, &'static str), Column>,
-    /// Upper bound of their length in a frame, bytes.
+    /// Upper bound of the length of these columns in a frame, bytes.
     bytes: usize,
 }
 
@@ -104,7 +105,7 @@ impl Columns {
     }
 }
 
-/// Lines of the time line as frames, cut by their bytes.
+/// Entries of the time line as frames of limited length.
 pub fn note_frames(notes: &[Note]) -> impl Iterator<Item = ControlReply> {
     let mut rest = notes;
     std::iter::from_fn(move || {
@@ -112,7 +113,7 @@ pub fn note_frames(notes: &[Note]) -> impl Iterator<Item = ControlReply> {
         while bytes < FULL
             && let Some(note) = rest.split_off_first()
         {
-            // JSON escapes a character with at most six times its bytes: `\u001b`.
+            // JSON escapes one byte of text with at most six bytes, such as `\u001b`.
             bytes += LONGEST_LINE + 6 * note.text.len();
             lines.push(NoteLine::from(note));
         }
@@ -135,7 +136,7 @@ mod tests {
     use netrig_host::socket::UdpOptions;
     use netrig_host::{RequestedGaps, SourceMeter};
 
-    /// The bounds hold: a full frame is shorter than the longest allowed one.
+    /// A full frame stays below the upper bound of its length, and therefore below the longest allowed frame.
     #[test]
     fn a_full_frame_of_samples_is_not_too_long() {
         let sample = |quantity| Sample {
@@ -144,7 +145,7 @@ mod tests {
             value: -1.234_567_890_123_456_7e-300,
         };
         let of_one = vec![(Subject::Path(u32::MAX, u8::MAX), sample(&shared::SRTT)); 1 << 15];
-        // Columns of one sample each.
+        // Many columns with one sample each.
         let longest = shared::ALL.iter().max_by_key(|quantity| quantity.name.len()).unwrap();
         let rule = |place| Subject::Rule(u32::MAX - place, Direction::Backward, u16::MAX);
         let of_many = (0..1 << 15).map(|place| (rule(place), sample(longest))).collect();
@@ -214,7 +215,7 @@ mod tests {
         assert_eq!(assembled(order.clone()), order);
     }
 
-    /// The longest trace that a file can hold: 12 B for each datagram of 1 MiB.
+    /// The longest trace that an experiment file of 1 MiB can contain, with 12 B for each datagram.
     #[test]
     fn the_longest_trace_is_ordered() {
         let datagram = (Duration::from_nanos(u64::MAX - 1), Size::from_bytes(65_507));
@@ -234,7 +235,7 @@ mod tests {
         assert_eq!(assembled(order.clone()), order);
     }
 
-    /// A source whose lateness covers 1 ns to a minute has the longest report.
+    /// The report of a source is longest if the lateness of its datagrams covers the whole range from 1 ns to a minute.
     #[test]
     fn ten_thousand_ends_report() {
         let mut meter = SourceMeter::new(RequestedGaps::Schedule);

@@ -1,7 +1,7 @@
-//! Associations of SCTP: netrig's own endpoint, in real time.
+//! SCTP associations of netrig's own endpoint, in real time.
 //!
-//! The endpoint is the simulator's ([`netrig_transport::sctp`]), with the same constants and the same random streams. Here
-//! the kernel's clock gives the time, and IP or UDP sockets of the kernel carry the packets.
+//! The endpoint is the one of the simulator ([`netrig_transport::sctp`]), with the same constants and the same random
+//! streams. Here, the time comes from the kernel's clock, and IP or UDP sockets of the kernel carry the packets.
 
 mod options;
 
@@ -28,7 +28,7 @@ use crate::report::{EndReport, SctpReport};
 use crate::roster::{Named, Roster};
 use crate::{AgentError, AgentResult};
 
-/// Number of ports that a flow's first end may use.
+/// Number of ports that the client of a flow may use.
 const CLIENT_PORTS: u32 = 16_384;
 
 /// Length of the longest packet, bytes.
@@ -49,11 +49,11 @@ pub(crate) struct SctpEnd {
     sockets: Vec<PathSocket>,
     listener: Option<Listener>,
     associations: Roster<SctpConn>,
-    /// Places of the associations by the client's port.
+    /// Index of each association, by the client's port.
     by_port: BTreeMap<u16, u32>,
     failed: u32,
     gone: Counters,
-    /// Controls that are not yet due.
+    /// Scheduled events that are not yet due.
     controls: VecDeque<TimedControl>,
     /// Whether the sockets may hold more packets.
     more: bool,
@@ -73,12 +73,12 @@ struct SctpConn {
     id: ConnId,
     client_port: u16,
     association: Box<Association>,
-    /// Read schedule of the application, if it does not read at once.
+    /// Read schedule of the application. `None`: the application reads data as soon as it arrives.
     reader: Option<ReadSchedule>,
 }
 
 impl SctpConn {
-    /// The time of its next timer or read.
+    /// The time of the association's next timer or read.
     fn next(&self) -> Option<Instant> {
         self.association.poll_timeout().into_iter().chain(self.reader.map(|reader| reader.next())).min()
     }
@@ -154,7 +154,7 @@ impl SctpEnd {
         self.transmit(place, now)
     }
 
-    /// The random stream of this end for one purpose, as in the simulator.
+    /// The random stream of this end for one purpose. The simulator draws from the same stream.
     fn stream(&self, purpose: &str) -> Stream {
         self.side.stream(&self.seeds, &self.name, purpose)
     }
@@ -217,7 +217,7 @@ impl SctpEnd {
         Ok(())
     }
 
-    /// Handles a packet. Returns the place of its association, and whether the packet carried new data.
+    /// Handles a packet. Returns the index of its association, and whether the packet carried new data.
     fn handle(&mut self, now: Instant, packet: Packet) -> AgentResult<Option<(u32, bool)>> {
         let Payload::Sctp(body) = &packet.payload else { return Ok(None) };
         let client_port = if self.side == FlowSide::Client { body.dst_port } else { body.src_port };
@@ -242,7 +242,7 @@ impl SctpEnd {
             }
             Some(ListenerResponse::Accepted(association)) => {
                 let is_new = association.arrived() > 0;
-                // Opened and accepted associations are numbered separately; a server only accepts.
+                // A server only accepts associations, so the number of all its associations numbers the accepted ones.
                 let place =
                     self.enrol(now, ConnId::Accepted(self.associations.made()), client_port, association);
                 self.transmit(place, now)?;
@@ -252,7 +252,7 @@ impl SctpEnd {
         }
     }
 
-    /// Handles due controls and timers.
+    /// Handles scheduled events that are due and timers that have expired.
     fn expire(&mut self, now: Instant) -> AgentResult {
         while let Some(TimedControl { control, .. }) = self.controls.pop_front_if(|due| due.at() <= now) {
             for place in self.places(|_| true) {
@@ -265,7 +265,7 @@ impl SctpEnd {
         Ok(())
     }
 
-    /// Lets applications with read schedules read what is due.
+    /// Reads the data that applications with a read schedule are due to read at `now`.
     fn take_steps(&mut self, now: Instant) -> AgentResult {
         for place in self.places(|conn| conn.reader.is_some_and(|reader| reader.next() <= now)) {
             let reader = self.associations.get_mut(place).and_then(|conn| conn.reader.as_mut());
@@ -277,12 +277,12 @@ impl SctpEnd {
         Ok(())
     }
 
-    /// The places of the associations for which `holds` is true.
+    /// The indices of the associations for which `holds` is true.
     fn places(&self, holds: impl Fn(&SctpConn) -> bool) -> Vec<u32> {
         self.associations.iter().filter(|(_, conn)| holds(conn)).map(|(place, _)| place).collect()
     }
 
-    /// Gives the association at `place` a turn, if it still exists: its events and incidents are taken.
+    /// Processes the pending events and incidents of the association with the index `place`, if it still exists.
     fn take_turn(
         &mut self,
         now: Instant,
@@ -306,8 +306,8 @@ impl SctpEnd {
         Ok(())
     }
 
-    /// Reports the incidents of an association. Only the end that sends the flow's data reports them. Establishment and close
-    /// are not among them: they are reported for every connection.
+    /// Reports the incidents of an association, if this end sends the flow's data. Incidents do not include
+    /// establishment and close, which are reported as events of every connection.
     fn report_incidents(&mut self, at: Instant, end: &EndState, around: &mut EndContext) {
         let (flow, sends) = (end.order.flow, end.order.sends_data());
         let name = |path: PathId| self.path_names.get(usize::from(path.0)).map_or("?", String::as_str);
@@ -320,7 +320,8 @@ impl SctpEnd {
         }
     }
 
-    /// Changes an association, sends the resulting packets at once, and queues a turn for the resulting events.
+    /// Changes an association and sends the resulting packets immediately. The resulting events wait for the
+    /// association's next turn.
     fn change(&mut self, place: u32, now: Instant, change: impl FnOnce(&mut Association)) -> AgentResult {
         if let Some(conn) = self.associations.get_mut(place) {
             change(&mut conn.association);
@@ -342,7 +343,7 @@ impl SctpEnd {
     fn send(&mut self, packet: &Packet) -> AgentResult {
         let Packet { header, payload: Payload::Sctp(body) } = packet else { return Ok(()) };
         let named = PathAddresses { local: header.flow.src, remote: header.flow.dst };
-        // Both ends know the same pairs of addresses, so there is no other.
+        // Both ends have the same list of address pairs, so a packet with another pair cannot occur.
         let Some(socket) = self.sockets.iter().find(|socket| socket.addresses() == named) else {
             return Ok(());
         };
@@ -351,8 +352,8 @@ impl SctpEnd {
         Ok(())
     }
 
-    /// Removes an association that is over; its counts stay. SCTP needs no state to answer late packets: they are out of the
-    /// blue.
+    /// Removes a closed association and keeps its counts. SCTP answers later packets without state, as "out of the
+    /// blue" packets (RFC 9260 section 8.4).
     fn forget(&mut self, place: u32, reason: CloseReason) {
         self.failed += u32::from(reason != CloseReason::Finished);
         let Some(conn) = self.associations.remove(place) else { return };
@@ -362,7 +363,7 @@ impl SctpEnd {
         }
     }
 
-    /// The counts of all associations, including those that are over.
+    /// The counts of all associations, including closed ones.
     fn counters(&self) -> Counters {
         let mut counters = self.gone;
         self.associations.members().for_each(|conn| counters += &conn.association.counters());
@@ -390,7 +391,7 @@ impl FlowCarrier for SctpEnd {
         Ok(())
     }
 
-    /// Packets come before timers: one that has arrived may make a timer needless.
+    /// Handles packets before timers, because a received packet may stop a timer.
     fn advance(&mut self, now: Instant, end: &mut EndState, around: &mut EndContext) -> AgentResult {
         for _ in 0..TURNS {
             if !self.take_packet(end, around)? {
@@ -463,7 +464,7 @@ impl FlowCarrier for SctpEnd {
     }
 }
 
-/// The client port of the association with this number. Ports are reused in turn, except those that are still in use.
+/// The client port of the association with this number: the next port in cyclic order that is not in use.
 fn free_port(number: u32, used: &BTreeMap<u16, u32>) -> Option<u16> {
     let mut ports =
         (0..CLIENT_PORTS).map(|step| CLIENT_PORT + (number.wrapping_add(step) % CLIENT_PORTS) as u16);

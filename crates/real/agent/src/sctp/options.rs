@@ -16,7 +16,7 @@ pub struct SctpOptions {
     pub config: Config,
     /// The paths, the primary first. At least one.
     pub paths: Vec<SctpPath>,
-    /// Controls by this end's user and its interfaces, in the order of time.
+    /// Scheduled events on this host that change the associations, such as a new primary path, in the order of time.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub controls: Vec<TimedControl>,
 }
@@ -25,33 +25,33 @@ pub struct SctpOptions {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct SctpPath {
-    /// Its name, for the run's time line.
+    /// The path's name in the time line of the run.
     pub name: String,
-    /// The address of the flow's first end.
+    /// The address of the flow's client on this path.
     pub client: IpAddr,
-    /// The address of its second end.
+    /// The address of the flow's server on this path.
     pub server: IpAddr,
 }
 
-/// A control of associations at a given time.
+/// An event on this host that changes all associations of an end at a given time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct TimedControl {
     /// Time since the start of the run, ns.
     pub at_ns: u64,
-    /// The control.
+    /// The event.
     pub control: Control,
 }
 
 impl TimedControl {
-    /// The time of the control.
+    /// The time of the event, since the start of the run.
     pub const fn at(&self) -> Instant {
         Instant::from_nanos(self.at_ns)
     }
 }
 
 impl SctpOptions {
-    /// The paths with local and remote addresses of one side.
+    /// The local and remote address of each path, as seen from one side.
     pub(crate) fn paths_of(&self, side: FlowSide) -> Vec<PathAddresses> {
         let seen = |path: &SctpPath| match side {
             FlowSide::Client => PathAddresses { local: path.client, remote: path.server },

@@ -1,4 +1,4 @@
-//! Orders of runs, and the runs.
+//! Helpers that make orders and execute runs.
 
 use std::net::SocketAddr;
 
@@ -9,10 +9,10 @@ use netrig_traffic::FlowSide;
 
 pub const SEED: u64 = 11;
 
-/// Longer than a busy machine needs.
+/// Time limit of a run, longer than any run takes on a busy machine.
 pub const PATIENCE: Duration = Duration::from_secs(60);
 
-/// One end of a flow at one address, which starts with the run and stops after `stop`.
+/// One end of a flow whose ends share one IP address. The flow starts with the run and stops after `stop`.
 pub fn end(
     side: FlowSide,
     application: &str,
@@ -50,7 +50,7 @@ pub fn order(duration: Duration, ends: Vec<EndOrder>) -> RunOrder {
     }
 }
 
-/// Carries a run out until its end, or until `done` holds for its samples.
+/// Executes a run until its end, or until `done` returns true for the samples so far.
 pub fn carry_out(order: RunOrder, done: impl Fn(&Samples) -> bool) -> (Vec<EndReport>, Samples) {
     let run = PreparedRun::prepare(order).unwrap();
     let clock = Clock::starting_in(Duration::from_millis(5));

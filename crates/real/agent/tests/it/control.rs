@@ -1,4 +1,4 @@
-//! A controller and an agent at the two ends of a stream.
+//! Tests of the control protocol with a controller and an agent at the two ends of a stream.
 
 use std::net::{SocketAddr, TcpListener};
 use std::os::unix::net::UnixStream;
@@ -54,7 +54,7 @@ impl Controller {
     }
 }
 
-/// A run with both ends of a flow of datagrams, 1 ms apart.
+/// A run with both ends of a flow that sends a datagram every 1 ms.
 fn run(duration_ns: u64) -> RunOrder {
     let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
     let server = SocketAddr::from(([127, 0, 0, 1], port));
@@ -84,7 +84,7 @@ fn started(controller: &mut Controller, duration_ns: u64) {
 #[test]
 fn a_run_is_prepared_started_and_reported() {
     let mut controller = Controller::greeted();
-    // Twice: the addresses of the first run are free again.
+    // Two runs, because the second checks that the addresses of the first run are free again.
     for _ in 0..2 {
         started(&mut controller, 200_000_000);
         let mut samples = Samples::new();
@@ -125,7 +125,7 @@ fn a_run_can_be_ended_before_its_time() {
 fn a_stream_that_ends_gives_the_run_up() {
     let mut controller = Controller::greeted();
     started(&mut controller, u64::MAX / 4);
-    // The agent returns, whatever its result; its last replies are lost.
+    // The agent must return. Its result does not matter, because it cannot send its last replies.
     let _ = controller.end();
 }
 

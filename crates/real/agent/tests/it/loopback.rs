@@ -1,4 +1,4 @@
-//! Both ends of flows over the loopback interface: what the applications decide is what the kernel carries.
+//! Both ends of flows over the loopback interface. The kernel must carry exactly the data that the applications send.
 
 use std::net::{IpAddr, SocketAddr, TcpListener, UdpSocket};
 use std::time::Duration as StdDuration;
@@ -15,12 +15,12 @@ fn localhost(v6: bool) -> IpAddr {
     if v6 { [0, 0, 0, 0, 0, 0, 0, 1].into() } else { [127, 0, 0, 1].into() }
 }
 
-/// A port without a listener at this moment.
+/// A port on which no socket listens at this moment.
 fn free_port(ip: IpAddr) -> u16 {
     TcpListener::bind((ip, 0)).unwrap().local_addr().unwrap().port()
 }
 
-/// Both ends of a flow in one run, which ends when `done` holds.
+/// Runs both ends of a flow in one run, which ends when `done` returns true for the samples so far.
 fn both(
     application: &str,
     carrier: &CarrierOptions,
@@ -34,7 +34,7 @@ fn both(
     carry_out(order(PATIENCE, ends.into()), done)
 }
 
-/// Times and sizes that the application, driven by hand, decides in virtual time.
+/// The times and sizes of the datagrams that the application sends in virtual time, without an agent.
 fn decided(order: &EndOrder, until: Instant) -> Vec<(Instant, u64)> {
     let mut source = order.make_application(SEED);
     let mut out = vec![];
@@ -49,7 +49,8 @@ fn decided(order: &EndOrder, until: Instant) -> Vec<(Instant, u64)> {
     out
 }
 
-/// Intended times and sizes that a plain socket of the test receives from an agent's source, in the order of sending.
+/// The intended send times and the sizes of the datagrams that a plain socket receives from an agent's source, in the
+/// order of sending.
 fn received(
     application: &str,
     v6: bool,
@@ -62,7 +63,7 @@ fn received(
     let client = end(FlowSide::Client, application, CarrierOptions::Udp(Default::default()), server, span);
     let run = order(span + Duration::from_millis(20), vec![client.clone()]);
     let count = count(&client);
-    // Video is the clip's packets and nothing else.
+    // Datagrams of video have no stamp: they equal the clip's packets.
     let clip = matches!(client.application, Settings::Video(_)).then(Clip::moving);
     let start = client.start();
     let receiver = std::thread::spawn(move || {
@@ -131,7 +132,7 @@ fn datagrams_balance_and_their_delays_are_told() {
     }
 }
 
-/// 399 datagrams of `size` bytes over both versions of IP.
+/// Sends 399 datagrams of `size` bytes over each version of IP and checks that the counts of both ends agree.
 fn a_balance_of_datagrams(size: u32) {
     let application = &format!(r#"{{ "cbr": {{ "interval": "500 us", "size": "{size} B" }} }}"#);
     let size = f64::from(size);
@@ -144,7 +145,7 @@ fn a_balance_of_datagrams(size: u32) {
     for v6 in [false, true] {
         let (reports, samples) = both(application, &CarrierOptions::Udp(Default::default()), v6, stop, done);
         let [client, server] = &reports[..] else { panic!("{reports:?}") };
-        // From 0.5 ms on, and none at 200 ms, when the flow stops.
+        // One datagram each 0.5 ms: the first at 0.5 ms, none at 200 ms, when the flow stops.
         let sent = client.source.as_ref().unwrap().sent;
         assert_eq!(sent, 399);
         let datagrams = server.datagrams.unwrap();
@@ -163,7 +164,8 @@ fn a_balance_of_datagrams(size: u32) {
     }
 }
 
-/// At this rate the sender's kernel segments larger messages (GSO), and the receiver's kernel coalesces datagrams (GRO).
+/// At this rate, the sender's kernel splits large messages into datagrams (GSO), and the receiver's kernel coalesces
+/// received datagrams (GRO).
 #[test]
 fn each_of_many_datagrams_a_second_is_counted() {
     let application = r#"{ "cbr": { "interval": "8 us", "size": "400 B" } }"#;
@@ -184,7 +186,7 @@ fn each_of_many_datagrams_a_second_is_counted() {
             (0, 0, 0)
         );
         assert_eq!(sum(&samples, &quantity::RECEIVED_BYTES), datagrams.arrivals.received as f64 * 400.0);
-        // The requested room is 100 ms of 125,000 datagrams/s, as far as the limit of this process allows.
+        // The requested buffer holds 125,000 datagrams/s for 100 ms. The system's limit may make it smaller.
         assert!(datagrams.receive_buffer > 0);
     }
 }
@@ -224,7 +226,7 @@ fn pings_are_answered_and_only_their_way_out_is_the_flow_s() {
     for v6 in [false, true] {
         let (reports, samples) = both(application, &CarrierOptions::Udp(Default::default()), v6, stop, done);
         assert!(reports.iter().all(|report| report.failed == 0), "{reports:?}");
-        // From 5 to 195 ms.
+        // One request each 5 ms, from 5 to 195 ms.
         let round_trips = values(&samples, &quantity::ROUND_TRIP_TIME);
         let delays = values(&samples, &quantity::ONE_WAY_DELAY);
         assert_eq!((round_trips.len(), delays.len()), (39, 39));
@@ -250,13 +252,14 @@ fn files_arrive_whole_each_over_a_connection_of_its_own() {
         assert_eq!(sum(&samples, &quantity::OBJECTS_RECEIVED), 5.0);
         assert_eq!(values(&samples, &quantity::ESTABLISHED).len(), 5);
         assert_eq!(values(&samples, &quantity::CLOSED), [0.0; 5]);
-        // Every offered byte arrived, and the random draw is that of virtual time.
+        // Every offered byte arrived, and the random file sizes are the same as in virtual time.
         assert_eq!(sum(&samples, &quantity::OFFERED_BYTES), sum(&samples, &quantity::RECEIVED_BYTES));
         assert_eq!(sum(&samples, &quantity::OFFERED_BYTES), file_sizes(application, 5) as f64);
     }
 }
 
-/// The sum of the first files' sizes, from an application driven by hand. Each file is answered at once.
+/// The total size of the first `count` files that the application sends in virtual time, if each file is answered
+/// immediately.
 fn file_sizes(application: &str, count: u32) -> u64 {
     use netrig_core::{ConnectionEvent, Data, StreamId};
     let server = SocketAddr::new(localhost(false), 1);
@@ -307,7 +310,8 @@ fn bulk_fills_a_connection_and_tcp_is_sampled() {
 
 #[test]
 fn a_busy_source_gives_the_kernel_whole_segments() {
-    // Blocks of 64 KB would be two segments and a rest of 4 KB. The time stamp takes 12 bytes of each segment.
+    // Writes of 64 KB would be sent as two full segments and one of 4 KB. The TCP timestamps option takes 12 bytes of
+    // each segment.
     let segment = 30_000.0;
     let application = r#"{ "bulk": { "bytes": "20 MB" } }"#;
     let options = TcpOptions { max_segment: Some(30_012), no_delay: true, ..TcpOptions::default() };
@@ -331,7 +335,7 @@ fn where_nobody_listens_a_connection_is_refused() {
     let (reports, samples) =
         carry_out(order(lasts, vec![end(FlowSide::Client, application, carrier, server, lasts)]), |_| false);
     assert_eq!((reports[0].connections, reports[0].failed), (1, 1));
-    // The value of a refused connection.
+    // The value 3 stands for a refused connection.
     assert_eq!(values(&samples, &quantity::CLOSED), [3.0]);
 }
 
@@ -371,7 +375,7 @@ fn settings_survive_the_control_protocol() {
     }
 }
 
-/// In each substrate, calls and videos are judged by the number and the delay of each datagram.
+/// Every substrate assesses calls and videos by the sequence number and the delay of each received datagram.
 #[test]
 fn the_receiver_of_media_tells_which_datagrams_came() {
     let carrier = CarrierOptions::Udp(Default::default());
@@ -388,7 +392,8 @@ fn the_receiver_of_media_tells_which_datagrams_came() {
     }
 }
 
-/// 20 KB each 20 ms are 1 MB/s. The interface carries more than 1 GB/s, so only the kernel's window holds the sender back.
+/// The reader takes 20 KB each 20 ms, which is 1 MB/s. The interface carries more than 1 GB/s, so only the receive
+/// window of the kernel limits the sender.
 #[test]
 fn a_slow_reader_of_the_kernel_s_tcp_gets_as_much_as_it_reads() {
     let server = SocketAddr::new(localhost(false), free_port(localhost(false)));
@@ -406,7 +411,7 @@ fn a_slow_reader_of_the_kernel_s_tcp_gets_as_much_as_it_reads() {
     assert!((read / 4_000_000.0 - 1.0).abs() < 0.01, "{read} B in 4 s");
 }
 
-/// A slow reader reads all data that was sent before the end, and then both ends close.
+/// A slow reader reads all data that was sent before the close, and then both ends close.
 #[test]
 fn a_slow_reader_of_the_kernel_s_tcp_gets_the_end_behind_the_data() {
     let server = SocketAddr::new(localhost(false), free_port(localhost(false)));
@@ -417,7 +422,7 @@ fn a_slow_reader_of_the_kernel_s_tcp_gets_the_end_behind_the_data() {
     let closed = |samples: &Samples| !values(samples, &quantity::CLOSED).is_empty();
     let (_, samples) = carry_out(order(PATIENCE, vec![source, sink]), closed);
     let times = values(&samples, &quantity::OBJECT_TIME);
-    // 100 KB at 100 KB/s; the close is signalled at once.
+    // 100 KB at 100 KB/s take 1 s. The close is reported without further delay.
     assert!(times.len() == 1 && times[0] >= 0.99 && times[0] < 3.0, "{times:?}");
     assert_eq!(values(&samples, &quantity::CLOSED), [0.0]);
 }

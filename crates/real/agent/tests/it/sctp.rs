@@ -1,4 +1,5 @@
-//! Associations of netrig's own SCTP in real time: in UDP over the loopback interface, and, as root, over IP itself.
+//! Associations of netrig's own SCTP in real time over the loopback interface: encapsulated in UDP and, if the tests
+//! run as root, directly over IP.
 
 use std::net::{SocketAddr, UdpSocket};
 use std::time::Duration as StdDuration;
@@ -16,14 +17,14 @@ use crate::it::common::{self, PATIENCE, SEED, carry_out, sum, values};
 
 const SERVER_PORT: u16 = 5001;
 
-/// A path between addresses of this host. Each test has addresses of its own.
+/// A path between two addresses of this host. Each test uses another `number`, so that tests do not share addresses.
 fn path(number: u8) -> SctpPath {
     let [client, server] = [1, 2].map(|end| [127, 132, number, end].into());
     SctpPath { name: format!("path {number}"), client, server }
 }
 
 fn config(encapsulation: Encapsulation) -> Config {
-    // Loopback is faster than any line; the window limits the volume to what a test can wait for.
+    // Loopback is faster than any real link, so only the receive window limits the amount of data in flight.
     Config { encapsulation, ..Config::of(Profile::Rfc) }
 }
 
@@ -37,7 +38,7 @@ fn order(ends: Vec<EndOrder>) -> RunOrder {
     common::order(PATIENCE, ends)
 }
 
-/// Runs both ends until `done` holds for the samples.
+/// Runs both ends until `done` returns true for the samples so far.
 fn both(
     application: &str,
     [client, server]: [&SctpOptions; 2],
@@ -51,7 +52,7 @@ fn is_closed(samples: &Samples) -> bool {
     !values(samples, &quantity::CLOSED).is_empty()
 }
 
-/// All 300,000 B in messages of 1000 B arrive, in packets of the lengths that RFC 9260 specifies.
+/// Checks that 300,000 B in messages of 1000 B arrive, in packets of the lengths that RFC 9260 specifies.
 fn a_transfer(encapsulation: Encapsulation, path: SctpPath) {
     let ip_header = if path.client.is_ipv4() { 20.0 } else { 40.0 };
     let application = r#"{ "bulk": { "bytes": "300 KB", "message": "1000 B" } }"#;
@@ -65,7 +66,7 @@ fn a_transfer(encapsulation: Encapsulation, path: SctpPath) {
     assert_eq!(sum(&samples, &quantity::RECEIVED_BYTES), 300_000.0);
     assert_eq!(values(&samples, &quantity::CLOSED), [0.0]);
     assert_eq!(values(&samples, &quantity::ESTABLISHED).len(), 1);
-    // IP, common header, chunk header and, where there is one, the UDP header.
+    // IP header, SCTP common header, DATA chunk header, user data, and the UDP header if there is one.
     let packet = ip_header + 12.0 + 16.0 + 1000.0 + f64::from(encapsulation.header_len());
     let packets = sum(&samples, &quantity::DATA_PACKETS_RECEIVED);
     assert!(packets >= 300.0);
@@ -87,12 +88,13 @@ fn a_file_arrives_over_ip_itself() {
         return;
     }
     a_transfer(Encapsulation::Ip, path(2));
-    // Both ends at one address: each takes what has its ports.
+    // Both ends have the same address, so each end must select its packets by port.
     let [client, server] = [[0, 0, 0, 0, 0, 0, 0, 1].into(); 2];
     a_transfer(Encapsulation::Ip, SctpPath { name: "six".into(), client, server });
 }
 
-/// Whether this process may open raw sockets. If not, it prints so, bypassing the harness.
+/// Whether this process may open raw sockets. If not, prints that the test is skipped, even if the test harness
+/// captures the output.
 fn may_open_raw_sockets() -> bool {
     let config = config(Encapsulation::Ip);
     let options = SctpOptions { config, paths: vec![path(9)], controls: vec![] };
@@ -105,7 +107,8 @@ fn may_open_raw_sockets() -> bool {
     may
 }
 
-/// The first packet equals, byte for byte, that of an association with the same random stream in virtual time.
+/// The first packet equals byte for byte the first packet of an association with the same random stream in virtual
+/// time.
 #[test]
 fn tags_and_numbers_are_those_of_virtual_time() {
     let SctpPath { client: local, server: remote, .. } = path(3);
@@ -137,7 +140,8 @@ fn tags_and_numbers_are_those_of_virtual_time() {
     });
 }
 
-/// If the peer never answers, the opening ends after the configured number of retransmissions and their time-outs.
+/// If the peer never answers, the association fails after the configured number of INIT retransmissions and their
+/// timeouts.
 #[test]
 fn an_opening_that_nobody_answers_is_given_up_by_the_constants() {
     let SctpPath { server: remote, .. } = path(4);
@@ -155,7 +159,7 @@ fn an_opening_that_nobody_answers_is_given_up_by_the_constants() {
     let (reports, samples) = carry_out(order(vec![end(FlowSide::Client, application, &options)]), is_closed);
     assert_eq!((reports[0].connections, reports[0].failed), (1, 1));
     let closed = samples.iter().find(|(_, sample)| sample.quantity.name == "closed").unwrap().1;
-    // 20 + 40 + 80 + 160 ms, never earlier. The value is that of a time-out.
+    // Not before 20 + 40 + 80 + 160 ms. The value 2 stands for a timeout.
     assert!(closed.at >= Instant::ZERO + ms(300), "{}", closed.at);
     assert_eq!(closed.value, 2.0);
     silent.set_nonblocking(true).unwrap();
@@ -164,7 +168,7 @@ fn an_opening_that_nobody_answers_is_given_up_by_the_constants() {
     assert_eq!(inits, 4, "INIT and three retransmissions");
 }
 
-/// From the time of its control on, the sender directs new data to the other path.
+/// The times at which the sender changed the path for new data, each with the index of the new path.
 fn data_paths(samples: &Samples) -> Vec<(Instant, f64)> {
     let moments = samples.iter().filter(|(_, sample)| sample.quantity.name == "data_path");
     moments.map(|(_, sample)| (sample.at, sample.value)).collect()

@@ -1,4 +1,4 @@
-//! Finds the end of a body: counts its octets and keeps none.
+//! Finds the end of the body of an HTTP message. Counts the octets of the body, but does not keep them.
 
 use super::message::{BodyFraming, HttpError};
 
@@ -20,17 +20,17 @@ pub struct HttpBody {
 enum BodyState {
     /// This number of octets is left.
     Left(u64),
-    /// It ends with the connection.
+    /// The body ends when the connection is closed.
     UntilClose,
-    /// A chunk-size line and its octets so far.
+    /// In a chunk-size line: the octets of the line that were received so far.
     Size { line: Vec<u8> },
     /// This number of octets of a chunk is left.
     Chunk(u64),
-    /// The line end behind a chunk; `cr` if its CR was received.
+    /// In the line end after a chunk: whether the CR was received.
     ChunkEnd { cr: bool },
-    /// Trailer fields: octets of the current line without its end, and of all lines.
+    /// In the trailer fields: the number of octets of the current line without its line end, and of all lines.
     Trailer { line: usize, all: usize },
-    /// It has ended.
+    /// The body has ended.
     Done,
 }
 
@@ -51,18 +51,19 @@ impl HttpBody {
         self.received
     }
 
-    /// Whether the body is complete. This is never true for a body that ends with the connection.
+    /// Whether the body is complete. Always false for a body that ends when the connection is closed.
     pub const fn is_done(&self) -> bool {
         matches!(self.state, BodyState::Done)
     }
 
-    /// Whether the connection may end here.
+    /// Whether the body is complete if the connection is closed now.
     pub const fn may_close(&self) -> bool {
         matches!(self.state, BodyState::Done | BodyState::UntilClose)
     }
 
-    /// Processes octets. Octets behind the end of the body are ignored.
+    /// Processes octets. Octets after the end of the body are ignored.
     ///
+    /// # Errors
     /// If a chunk is malformed.
     pub fn take(&mut self, mut bytes: &[u8]) -> Result<(), HttpError> {
         while let (Some((first, rest)), false) = (bytes.split_first(), self.is_done()) {
@@ -136,7 +137,8 @@ mod tests {
 
     use super::*;
 
-    /// Received octets and completeness of a body in pieces of this length.
+    /// Processes a body in pieces of this length. Returns the number of received octets, and whether the body is
+    /// complete.
     fn took(framing: BodyFraming, bytes: &[u8], piece: usize) -> Result<(u64, bool), HttpError> {
         let mut body = HttpBody::new(framing);
         bytes.chunks(piece.max(1)).try_for_each(|piece| body.take(piece))?;
@@ -192,7 +194,7 @@ mod tests {
             prop_assert_eq!(took(BodyFraming::Chunked, &bytes, piece), Ok((total, true)));
         }
 
-        /// The result does not depend on how octets are cut into pieces.
+        /// The result does not depend on how the octets are split into pieces.
         #[test]
         fn any_bytes_mean_the_same_in_any_pieces(bytes in proptest::collection::vec(proptest::sample::select(b"01aF;\r\n x".to_vec()), 0..60), piece in 1usize..20) {
             prop_assert_eq!(took(BodyFraming::Chunked, &bytes, piece), took(BodyFraming::Chunked, &bytes, 1));

@@ -78,7 +78,7 @@ pub enum BodyFraming {
     Length(u64),
     /// Chunked transfer coding.
     Chunked,
-    /// The body ends with the connection.
+    /// The body ends when the connection is closed.
     UntilClose,
 }
 
@@ -108,9 +108,10 @@ impl HttpRequest {
         Self { method: "GET".to_owned(), target: target.to_owned(), fields: owned(fields) }
     }
 
-    /// Receives a request. Returns it with the octets received after it.
+    /// Receives a request. Returns the request and the octets that were received after it.
     ///
-    /// If the octets cannot become a request, or the connection fails or ends.
+    /// # Errors
+    /// If the octets are not the beginning of a valid request, or the connection fails or ends.
     pub fn receive(stream: &mut impl Read) -> Result<(Self, Vec<u8>), HttpReceiveError> {
         let (mut bytes, mut buffer) = (Vec::new(), [0; 4096]);
         loop {
@@ -145,9 +146,11 @@ impl HttpRequest {
         query.split('#').next()
     }
 
-    /// Parses the request at the beginning of `bytes`. Returns it with its length; nothing if it is incomplete.
+    /// Parses the request at the beginning of `bytes`. Returns the request and its length, or `None` if it is
+    /// incomplete.
     ///
-    /// If the octets cannot become a request.
+    /// # Errors
+    /// If the octets are not the beginning of a valid request.
     pub fn read(bytes: &[u8]) -> Result<Option<(Self, usize)>, HttpError> {
         let head = read_head(bytes, Self::first_line)?;
         Ok(head.map(|((method, target), fields, len)| (Self { method, target, fields }, len)))
@@ -170,7 +173,7 @@ impl HttpResponse {
         Self { status, reason: reason(status).to_owned(), fields: owned(fields) }
     }
 
-    /// The response to a client that finds no place and may ask again after a time.
+    /// The response of a server that is full: 503, with the time after which the client may try again.
     pub fn busy(retry_after_s: u32, why: impl fmt::Display) -> Vec<u8> {
         let retry_after = retry_after_s.to_string();
         Self::new(503, &[("Retry-After", &retry_after)]).closing(&format!("{why}\n"))
@@ -193,10 +196,11 @@ impl HttpResponse {
         lists(&self.fields, name, element)
     }
 
-    /// Parses the response at the beginning of `bytes`. Returns it with the length of its head; nothing if the head is
-    /// incomplete.
+    /// Parses the head of the response at the beginning of `bytes`. Returns the response and the length of its head, or
+    /// `None` if the head is incomplete.
     ///
-    /// If the octets cannot become a response.
+    /// # Errors
+    /// If the octets are not the beginning of a valid response.
     pub fn read(bytes: &[u8]) -> Result<Option<(Self, usize)>, HttpError> {
         let head = read_head(bytes, Self::first_line)?;
         Ok(head.map(|((status, reason), fields, len)| (Self { status, reason, fields }, len)))
@@ -212,6 +216,7 @@ impl HttpResponse {
 
     /// The framing of the body of a response to a GET (RFC 9112 section 6.3).
     ///
+    /// # Errors
     /// If the length cannot be determined.
     pub fn framing(&self) -> Result<BodyFraming, HttpError> {
         if matches!(self.status, 100..200 | 204 | 304) {
@@ -235,7 +240,7 @@ impl HttpResponse {
     }
 }
 
-/// The reason phrase of a status that servers of this program answer with (RFC 9110 section 15).
+/// The reason phrase of a status code that the servers of this program use (RFC 9110 section 15).
 const fn reason(status: u16) -> &'static str {
     match status {
         101 => "Switching Protocols",
@@ -252,8 +257,8 @@ const fn reason(status: u16) -> &'static str {
     }
 }
 
-/// Parses a head: its first line, its fields, and its length with the empty last line; nothing if it is incomplete. The
-/// first line is checked as soon as it is complete.
+/// Parses the head of a message. Returns its first line, its fields, and its length including the empty last line, or
+/// `None` if the head is incomplete. The first line is checked as soon as it is complete.
 fn read_head<T>(
     bytes: &[u8],
     first_line: impl Fn(&str) -> Option<T>,

@@ -1,4 +1,5 @@
-//! HTTP/1.1 (RFC 9110, RFC 9112): [heads](message) and the [ends of bodies](body), bytes in, bytes out.
+//! HTTP/1.1 (RFC 9110, RFC 9112) without sockets: parses and writes [heads](message), and finds the [ends of
+//! bodies](body).
 
 pub mod body;
 pub mod message;

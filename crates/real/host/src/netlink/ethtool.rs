@@ -1,4 +1,4 @@
-//! Offloads and queues of interfaces: ethtool's netlink (Documentation/networking/ethtool-netlink.rst).
+//! Offloads and queues of interfaces, by the netlink family `ethtool` (Documentation/networking/ethtool-netlink.rst).
 
 use netlink_packet_core::DefaultNla;
 
@@ -21,7 +21,7 @@ const BITSET_BITS: u16 = 3;
 const BITSET_BITS_BIT: u16 = 1;
 const BIT_NAME: u16 = 2;
 
-/// Reads and sets properties of the interfaces of the calling thread's namespace.
+/// Reads and sets properties of the interfaces in the network namespace in which it was opened.
 #[derive(Debug)]
 pub struct Ethtool(GenericFamily);
 
@@ -43,7 +43,8 @@ impl Ethtool {
         GenericFamily::open("ethtool").map(Self)
     }
 
-    /// The active offloads of an interface that affect checksums and frame lengths, by the names of `ethtool -k`.
+    /// The active offloads of an interface that affect checksums and frame lengths, with the names that `ethtool -k`
+    /// uses.
     ///
     /// # Errors
     /// The error of the kernel.
@@ -58,7 +59,8 @@ impl Ethtool {
         found.ok_or_else(|| NetlinkError::Unreadable("no active features are reported".into()))
     }
 
-    /// The queues between an interface and its driver (`ethtool -g`). A virtual interface has none and returns an error.
+    /// The sizes of the queues between an interface and its driver (`ethtool -g`). For a virtual interface, which has
+    /// no such queues, the kernel returns an error.
     ///
     /// # Errors
     /// The error of the kernel.
@@ -69,7 +71,8 @@ impl Ethtool {
         Ok(RingSizes { receive: pair(RINGS_RX, RINGS_RX_MAX), send: pair(RINGS_TX, RINGS_TX_MAX) })
     }
 
-    /// Asks an interface to switch `offloads` off. Read them again to see whether it did.
+    /// Requests an interface to switch `offloads` off. The kernel may keep some on, so read
+    /// [`offloads`](Self::offloads) again afterwards.
     ///
     /// # Errors
     /// The error of the kernel.
@@ -82,8 +85,8 @@ impl Ethtool {
     }
 }
 
-/// Whether a feature leaves checksums to missing hardware, or makes frames that are longer than those on the wire. It is
-/// recognised by the pattern of its name, so that features of later kernels are included.
+/// Whether a feature leaves checksums to hardware, or makes frames that are longer than those on the wire. Features are
+/// recognised by patterns in their names, so that features of later kernels are included.
 fn is_offload(feature: &str) -> bool {
     feature.starts_with("tx-checksum-")
         || feature.ends_with("-segmentation")
@@ -110,7 +113,7 @@ fn header(place: u16, interface: &str) -> DefaultNla {
 mod tests {
     use super::is_offload;
 
-    /// Names of Linux's net/ethtool/common.c.
+    /// The names are from Linux's net/ethtool/common.c.
     #[test]
     fn offloads_are_what_touches_checksums_and_lengths() {
         for name in [

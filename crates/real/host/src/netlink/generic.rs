@@ -1,5 +1,5 @@
-//! Generic netlink families (Documentation/networking/netlink_spec, `genetlink`). The kernel assigns a number to each family
-//! name; a message has a command and attributes.
+//! Generic netlink families (Documentation/networking/netlink_spec, `genetlink`). The kernel assigns a number to the
+//! name of each family. A message has a command and attributes.
 
 use std::convert::Infallible;
 
@@ -11,7 +11,7 @@ use netlink_sys::constants::NETLINK_GENERIC;
 
 use super::{NetlinkError, NetlinkSocket, attributes, value};
 
-/// `nlctrl`, which gives the numbers of the other families.
+/// Number of the family `nlctrl`, which reports the numbers of the other families.
 const CONTROL: u16 = 16;
 const CTRL_CMD_GETFAMILY: u8 = 3;
 const CTRL_ATTR_FAMILY_ID: u16 = 1;

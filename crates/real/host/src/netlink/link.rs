@@ -9,7 +9,7 @@ use netlink_sys::constants::NETLINK_ROUTE;
 
 use super::{NetlinkError, NetlinkSocket};
 
-/// Reads the interfaces and routes of the calling thread's namespace.
+/// Reads the interfaces and routes of the network namespace in which it was opened.
 #[derive(Debug)]
 pub struct Links(NetlinkSocket);
 
@@ -18,11 +18,11 @@ pub struct Links(NetlinkSocket);
 pub struct Interface {
     /// The kernel's index of the interface, in its namespace.
     pub index: u32,
-    /// Its name.
+    /// The name of the interface.
     pub name: String,
-    /// The longest IP packet that it takes, bytes.
+    /// The MTU: the longest IP packet that the interface can send, bytes.
     pub mtu: Option<u32>,
-    /// Maximum queue length, packets (`txqueuelen`), if its queue discipline counts packets.
+    /// Maximum queue length, packets (`txqueuelen`). It applies only to queue disciplines that count packets.
     pub queue: Option<u32>,
     /// The root queue discipline, such as `fq_codel`.
     pub discipline: Option<String>,
@@ -33,9 +33,10 @@ pub struct Interface {
 pub struct Route {
     /// Index of the interface.
     pub interface: u32,
-    /// The next router; `None` for neighbours.
+    /// The next router; `None` if the destination is on the same link.
     pub gateway: Option<IpAddr>,
-    /// Whether the route has an entry that expires: a router on the path reported its MTU (RFC 1191, RFC 8201).
+    /// Whether the kernel has learnt a path MTU for the route, which expires: a router on the path reported its MTU
+    /// (RFC 1191, RFC 8201).
     pub is_learnt: bool,
 }
 
@@ -51,13 +52,13 @@ impl Links {
     /// The outgoing interface of packets to this address, by the current routes and rules.
     ///
     /// # Errors
-    /// The error of the kernel, for example without a route.
+    /// The error of the kernel, for example if there is no route.
     pub fn towards(&mut self, address: IpAddr) -> Result<Interface, NetlinkError> {
         let route = self.route(address)?;
         self.interface(route.interface)
     }
 
-    /// How packets to this address leave.
+    /// The route of packets to this address.
     ///
     /// # Errors
     /// Like [`towards`](Self::towards).
@@ -118,7 +119,7 @@ impl Links {
 mod tests {
     use super::*;
 
-    /// Every namespace has `lo`, under this name.
+    /// Every network namespace has the loopback interface, with the name `lo`.
     #[test]
     fn what_goes_to_this_host_itself_leaves_by_loopback() {
         let mut links = Links::open().unwrap();

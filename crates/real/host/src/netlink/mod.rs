@@ -20,7 +20,7 @@ use netlink_packet_core::{
 };
 use netlink_sys::{Socket, SocketAddr};
 
-/// NLMSGERR_ATTR_MSG of Linux's `netlink.h`: the kernel's text of an error.
+/// NLMSGERR_ATTR_MSG of Linux's `netlink.h`: the attribute with the kernel's text about an error.
 const ERROR_WORDS: u16 = 1;
 /// Length of a `nlmsghdr`.
 const HEADER: usize = 16;
@@ -52,7 +52,7 @@ impl NetlinkSocket {
         let mut socket = Socket::new(protocol)?;
         socket.bind_auto()?;
         socket.connect(&SocketAddr::new(0, 0))?;
-        // Errors contain the kernel's text and no copy of the request.
+        // With these options, errors contain the kernel's text, but no copy of the request.
         socket.set_ext_ack(true)?;
         socket.set_cap_ack(true)?;
         if !(socket.get_ext_ack()? && socket.get_cap_ack()?) {
@@ -61,7 +61,8 @@ impl NetlinkSocket {
         Ok(Self { socket, sequence: 0 })
     }
 
-    /// Sends a request with additional `flags`, and waits for the acknowledgement. Returns the messages before it.
+    /// Sends a request with additional `flags` and waits for the acknowledgement. Returns the messages that arrived
+    /// before the acknowledgement.
     ///
     /// # Errors
     /// The error of the kernel.
@@ -108,7 +109,7 @@ impl NetlinkSocket {
     }
 }
 
-/// The error with the kernel's text, if there is one.
+/// Converts an error message to an error that includes the kernel's text, if there is one.
 fn words(error: &ErrorMessage) -> io::Error {
     let number = error.to_io();
     let attributes = error.header.get(HEADER..).unwrap_or_default();

@@ -21,20 +21,22 @@ const RATE_BITRATE32: u16 = 5;
 /// The unit of a radio's rates, bit/s.
 const RATE_UNIT: u64 = 100_000;
 
-/// Reads the wireless interfaces of the calling thread's namespace.
+/// Reads the wireless interfaces of the network namespace in which it was opened.
 #[derive(Debug)]
 pub struct Radios(GenericFamily);
 
-/// A wireless link of an interface to its only station. Values that the driver does not report are absent or zero.
+/// The wireless link between an interface and its only peer station. Values that the driver does not report are absent
+/// or zero.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct RadioLink {
     /// Signal strength of the last frame from the other station, dBm.
     pub signal_dbm: Option<i8>,
-    /// Modulation rate of the frames that this station sends, bit/s; gaps, headers and acknowledgements take a part of it.
+    /// Modulation rate of the frames that this station sends, bit/s. It includes gaps, headers and acknowledgements, so
+    /// the throughput is lower.
     pub transmit_bit_rate: Option<u64>,
-    /// Modulation rate of the frames that it receives, bit/s.
+    /// Modulation rate of the frames that this station receives, bit/s.
     pub receive_bit_rate: Option<u64>,
-    /// Frames sent, each once.
+    /// Frames sent, without retransmissions.
     pub sent: u32,
     /// Retransmissions of frames.
     pub sent_again: u32,
@@ -46,12 +48,12 @@ impl Radios {
     /// Opens a netlink socket in the namespace of the calling thread.
     ///
     /// # Errors
-    /// The error of the kernel; without wireless drivers the family does not exist.
+    /// The error of the kernel. If no wireless driver is loaded, the family `nl80211` does not exist.
     pub fn open() -> Result<Self, NetlinkError> {
         GenericFamily::open("nl80211").map(Self)
     }
 
-    /// The link of the interface with this index; `None` if it has no station or several.
+    /// The link of the interface with this index; `None` if the interface has no peer station or more than one.
     ///
     /// # Errors
     /// The error of the kernel, for example if the interface is not wireless.
@@ -69,8 +71,8 @@ impl RadioLink {
         let count = |wanted: u16| number(fields, wanted).unwrap_or(0);
         let rate = |wanted: u16| {
             let inside = attributes(&content(fields, wanted)?);
-            // nl80211.h: a rate has both attributes, and one above 6.5535 Gbit/s only that of 32 bits. Older kernels know only
-            // that of 16 bits.
+            // nl80211.h: a rate has an attribute of 16 bits and an attribute of 32 bits. A rate above 6.5535 Gbit/s has
+            // only the attribute of 32 bits. Older kernels have only the attribute of 16 bits.
             let units = number(&inside, RATE_BITRATE32).or_else(|| number(&inside, RATE_BITRATE));
             units.filter(|units| *units > 0).map(|units| u64::from(units) * RATE_UNIT)
         };
@@ -94,7 +96,8 @@ mod tests {
         DefaultNla::new(kind, bytes.to_vec())
     }
 
-    /// As drivers lay it out: a byte for the signal, rates nested in one of two widths, counts of 32 bits.
+    /// The attributes have the types that drivers use: one byte for the signal, nested rates of 16 or 32 bits, counts
+    /// of 32 bits.
     #[test]
     fn a_stations_numbers_are_read_in_the_kernels_units() {
         let both =
@@ -118,7 +121,7 @@ mod tests {
         assert_eq!(RadioLink::of(&[]), RadioLink::default());
     }
 
-    /// Loopback is not a wireless interface. Without wireless drivers the kernel returns an error.
+    /// Loopback is not a wireless interface. If no wireless driver is loaded, the kernel returns an error.
     #[test]
     fn loopback_is_no_radio() {
         let link = Radios::open().and_then(|mut radios| radios.link(1));

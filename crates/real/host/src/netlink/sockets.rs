@@ -1,4 +1,4 @@
-//! Sockets of the calling thread's network namespace: sock_diag(7).
+//! Lists the sockets of a network namespace (sock_diag(7)).
 
 use std::convert::Infallible;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
@@ -16,7 +16,7 @@ const SKMEMINFO: u16 = 7;
 /// SK_MEMINFO_RCVBUF and SK_MEMINFO_DROPS of Linux's `sock_diag.h`.
 const RCVBUF: usize = 1;
 const DROPS: usize = 8;
-/// Length of an `inet_diag_req_v2` and of an `inet_diag_msg`.
+/// Lengths of an `inet_diag_req_v2` and of an `inet_diag_msg`, bytes.
 const QUESTION: usize = 56;
 const ANSWER: usize = 72;
 /// TCP_LISTEN of Linux's `tcp_states.h`.
@@ -25,15 +25,16 @@ const LISTEN: u8 = 10;
 /// A UDP socket, or a TCP socket that listens.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BoundSocket {
-    /// The address to which it is bound.
+    /// The address to which the socket is bound.
     pub local: SocketAddr,
-    /// Its inode, as in `/proc/PID/fd`.
+    /// The inode of the socket, as in `/proc/PID/fd`.
     pub inode: u32,
-    /// Received datagrams that wait in it, bytes with the kernel's overhead; for a listening socket, waiting connections.
+    /// For a UDP socket, the received datagrams that wait to be read, bytes including the kernel's overhead. For a
+    /// listening socket, the number of connections that wait to be accepted.
     pub waiting: u32,
-    /// The size of its receive buffer, bytes, as the kernel counts it: twice the requested size (socket(7)).
+    /// The size of the receive buffer, bytes, as the kernel counts it: twice the requested size (socket(7)).
     pub receive_buffer: u32,
-    /// Datagrams that were dropped since it was opened because the receive buffer was full.
+    /// Number of datagrams that were dropped because the receive buffer was full, since the socket was opened.
     pub dropped: u32,
 }
 
@@ -68,7 +69,7 @@ impl NetlinkDeserializable for DiagMessage {
 }
 
 impl SocketList {
-    /// Opens a list of the namespace of the calling thread.
+    /// Opens a netlink socket in the namespace of the calling thread.
     ///
     /// # Errors
     /// The error of the kernel.
@@ -76,7 +77,8 @@ impl SocketList {
         NetlinkSocket::open(NETLINK_SOCK_DIAG).map(Self)
     }
 
-    /// The UDP sockets, or the TCP sockets that listen, that are bound to a port of any address of either family.
+    /// The sockets that are bound to a port, with any IPv4 or IPv6 address: TCP sockets that listen if `tcp` is set,
+    /// UDP sockets otherwise.
     ///
     /// # Errors
     /// The error of the kernel, for example if it was built without `inet_diag`.

@@ -4,7 +4,7 @@ use std::net::IpAddr;
 
 use super::socket_name::{NAME, decode_name};
 
-/// Octets of the structure; the address of the sender of the error follows.
+/// Length of the structure, octets. The address of the host that sent the error follows it.
 const LEN: usize = 16;
 
 /// `SO_EE_RFC4884_FLAG_INVALID` (include/uapi/linux/errqueue.h).
@@ -19,7 +19,7 @@ pub enum ErrorOrigin {
     Icmp,
     /// An ICMPv6 packet.
     Icmp6,
-    /// A transmit time stamp.
+    /// No error: the message contains a transmit time stamp.
     Stamp,
     /// Another origin.
     Other,
@@ -38,7 +38,8 @@ pub struct ExtendedError {
     pub code: u8,
     /// The MTU, if the error reports one.
     pub info: u32,
-    /// For a time stamp, the datagram's number; for ICMP, the offset of its extension (RFC 4884), as the kernel writes it.
+    /// For a time stamp, the number of the datagram. For ICMP, the offset of the extension (RFC 4884). In the kernel's
+    /// format.
     data: [u8; 4],
     /// The host that sent the ICMP packet.
     pub offender: Option<IpAddr>,
@@ -70,26 +71,28 @@ impl ExtendedError {
         })
     }
 
-    /// The number of the datagram that was given to the device, if this is a transmit time stamp
-    /// (Documentation/networking/timestamping).
+    /// If this is the transmit time stamp of a datagram that was passed to the network device: the number of the
+    /// datagram (Documentation/networking/timestamping).
     pub fn stamped(&self) -> Option<u32> {
         const STAMPED_WHEN_SENT: u32 = 0;
         (self.origin == ErrorOrigin::Stamp && self.info == STAMPED_WHEN_SENT)
             .then(|| u32::from_ne_bytes(self.data))
     }
 
-    /// Offset of the RFC 4884 extension in the quoted octets, if the packet has one and the socket reports it
-    /// (`IP_RECVERR_RFC4884`). An invalid extension is ignored.
+    /// Offset of the RFC 4884 extension in the quoted octets, if the ICMP packet has an extension and the socket
+    /// reports it (`IP_RECVERR_RFC4884`). An invalid extension is ignored.
     pub fn extension(&self) -> Option<usize> {
         let at = usize::from(u16::from_ne_bytes([self.data[0], self.data[1]]));
         let is_said = matches!(self.origin, ErrorOrigin::Icmp | ErrorOrigin::Icmp6) && at > 0;
         (is_said && self.data[2] & INVALID == 0).then_some(at)
     }
 
-    /// Whether it is one of these ICMP messages: "Host, network, port or protocol unreachable errors, or parameter problem errors
-    /// SHOULD cause the transport layer to inform the transport user of a failure in sending." (RFC 3261 section 18.4)
+    /// Whether this is one of the following ICMP messages: "Host, network, port or protocol unreachable errors, or
+    /// parameter problem errors SHOULD cause the transport layer to inform the transport user of a failure in sending."
+    /// (RFC 3261 section 18.4)
     pub fn says_unreachable(&self) -> bool {
-        /// This message reports the path MTU for a datagram with DF, which is then sent again in fragments.
+        /// ICMP code of a message that reports the path MTU for a datagram with DF. The datagram is then sent again in
+        /// fragments.
         const FRAGMENTATION_NEEDED: u8 = 4;
         match (self.origin, self.kind) {
             (ErrorOrigin::Icmp, 3) => self.code != FRAGMENTATION_NEEDED,

@@ -3,9 +3,9 @@
 /// The state of `CLOCK_REALTIME`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct KernelClock {
-    /// Whether it is synchronised (NTP, PTP).
+    /// Whether the clock is synchronised (NTP, PTP).
     pub synchronised: bool,
-    /// Maximum error, nanoseconds: 16 s if it is not synchronised.
+    /// Maximum error, ns: at most 16 s, the value for a clock that is not synchronised.
     pub error_ns: u64,
 }
 
@@ -14,7 +14,7 @@ impl KernelClock {
     #[expect(unsafe_code, reason = "no safe wrapper asks without setting")]
     pub fn read() -> Self {
         const UNKNOWN: KernelClock = KernelClock { synchronised: false, error_ns: 16_000_000_000 };
-        // SAFETY: all zeros is a valid `timex`; modes of zero ask and set nothing.
+        // SAFETY: all zeros is a valid `timex`; with modes of zero, the call reads the state and sets nothing.
         let mut state: libc::timex = unsafe { std::mem::zeroed() };
         // SAFETY: the kernel writes into `state`, which is large enough for it and outlives the call.
         if unsafe { libc::adjtimex(&raw mut state) } < 0 {

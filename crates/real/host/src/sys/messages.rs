@@ -1,8 +1,8 @@
-//! Many datagrams with one system call: `recvmmsg(2)` and `sendmmsg(2)`, with the kernel's segmentation (`UDP_SEGMENT`,
-//! `UDP_GRO`: udp(7)).
+//! Sends and receives many datagrams with one system call: `recvmmsg(2)` and `sendmmsg(2)`, with segmentation by the
+//! kernel (`UDP_SEGMENT`, `UDP_GRO`: udp(7)).
 //!
-//! The kernel overwrites the lengths in the headers, so they are built anew for each call, on the stack. The contents of the
-//! buffers are read as bytes.
+//! The kernel overwrites the lengths in the message headers, so the headers are built again for each call, on the
+//! stack. Addresses and control messages are read as bytes.
 
 use std::io::{self, IoSlice};
 use std::net::SocketAddr;
@@ -33,23 +33,24 @@ struct BatchControl([u8; CONTROL]);
 pub struct Incoming<'a> {
     /// The sender.
     pub from: SocketAddr,
-    /// The kept first bytes.
+    /// The first bytes of the message, as many as are kept.
     pub head: &'a [u8],
-    /// The full length.
+    /// The full length of the message, bytes.
     pub len: usize,
-    /// The length of each datagram but the last, which may be shorter.
+    /// The length of each datagram, bytes. The last datagram may be shorter.
     segment: usize,
-    /// When the kernel received it, nanoseconds of `CLOCK_REALTIME`.
+    /// When the kernel received the message, ns of `CLOCK_REALTIME`.
     pub stamp: Option<u64>,
-    /// Its TTL or hop limit, if the socket reports it (`IP_RECVTTL`, `IPV6_RECVHOPLIMIT`).
+    /// TTL or hop limit, if the socket reports it (`IP_RECVTTL`, `IPV6_RECVHOPLIMIT`).
     pub ttl: Option<u8>,
-    /// Its DSCP and ECN, if the socket reports them (`IP_RECVTOS`, `IPV6_RECVTCLASS`).
+    /// DSCP and ECN, if the socket reports them (`IP_RECVTOS`, `IPV6_RECVTCLASS`).
     pub class: Option<u8>,
-    /// Number of datagrams that the socket dropped before, if it reports them and there were any (`SO_RXQ_OVFL`).
+    /// Number of datagrams that the socket dropped before this message. `None` if the socket does not report it or
+    /// dropped none (`SO_RXQ_OVFL`).
     pub dropped: Option<u32>,
 }
 
-/// When a datagram was given to the network device.
+/// When a datagram was passed to the network device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TransmitStamp {
     /// Number of datagrams that the socket had sent before (`SOF_TIMESTAMPING_OPT_ID`), modulo 2³².
@@ -63,22 +64,22 @@ pub struct TransmitStamp {
 pub struct QueuedError<'a> {
     /// The error and its origin.
     pub error: ExtendedError,
-    /// The quoted part of the datagram, as far as kept. For UDP it starts at the payload, for ICMP and raw sockets at the header
-    /// after IP's.
+    /// The first bytes of the quoted part of the datagram, as many as are kept. For UDP, the quoted part starts with
+    /// the payload. For ICMP and raw sockets, it starts with the header after the IP header.
     pub head: &'a [u8],
-    /// Length of the quoted part, bytes.
+    /// Full length of the quoted part, bytes.
     pub len: usize,
-    /// When the kernel received it, nanoseconds of `CLOCK_REALTIME`.
+    /// When the kernel received the error, ns of `CLOCK_REALTIME`.
     pub stamp: Option<u64>,
     /// TTL or hop limit of the ICMP packet, if the socket reports it.
     pub ttl: Option<u8>,
 }
 
 impl<'a> Incoming<'a> {
-    /// Each datagram: its kept bytes and its length.
+    /// The kept bytes and the full length of each datagram.
     pub fn datagrams(&self) -> impl Iterator<Item = (&'a [u8], usize)> {
         let (head, len, segment) = (self.head, self.len, self.segment.max(1));
-        // An empty datagram counts too.
+        // An empty message is one empty datagram.
         (0..len.max(1)).step_by(segment).map(move |start| {
             let end = len.min(start + segment);
             (&head[start.min(head.len())..end.min(head.len())], end - start)
@@ -86,7 +87,7 @@ impl<'a> Incoming<'a> {
     }
 }
 
-/// Buffers for receiving.
+/// Buffers for a batch of received messages.
 pub struct ReceiveBatch {
     keep: usize,
     buffers: Vec<u8>,
@@ -97,7 +98,7 @@ pub struct ReceiveBatch {
 }
 
 impl ReceiveBatch {
-    /// Buffers that keep the first `keep` bytes of each datagram, at least one.
+    /// Buffers that keep the first `keep` bytes of each message. `keep` must be at least 1.
     pub fn new(keep: usize) -> Self {
         assert!(keep > 0, "buffers of no bytes");
         let controls = [BatchControl([0; CONTROL]); BATCH];
@@ -127,7 +128,8 @@ impl ReceiveBatch {
 
     #[expect(unsafe_code, reason = "no safe wrapper resets the lengths that the kernel overwrites")]
     fn take(&mut self, most: usize, socket: impl AsFd, queue: i32) -> io::Result<usize> {
-        // One borrow is split into all buffers. A new borrow of the whole for each buffer would invalidate earlier pointers.
+        // One mutable borrow is split into the buffers. A new borrow of the whole vector for each buffer would
+        // invalidate the earlier pointers.
         let mut buffers = self.buffers.chunks_exact_mut(self.keep);
         let mut vectors: [libc::iovec; BATCH] = std::array::from_fn(|_| {
             let buffer = buffers.next().unwrap_or_default();
@@ -147,8 +149,9 @@ impl ReceiveBatch {
         }
         let flags = libc::MSG_DONTWAIT | libc::MSG_TRUNC | queue;
         let fd = socket.as_fd().as_raw_fd();
-        // SAFETY: the descriptor is borrowed; each of the `BATCH` headers, of which `most` are no more, points to a name, a vector with one buffer, as long
-        // as it says, and space for control messages, with their lengths, all of which outlive the call; no time-out.
+        // SAFETY: the descriptor is borrowed; `most` is at most `BATCH`; each of the `BATCH` headers points to a name,
+        // a vector with one buffer, as long as it says, and space for control messages, with their lengths, all of
+        // which outlive the call; no time-out.
         let received =
             unsafe { libc::recvmmsg(fd, headers.as_mut_ptr(), most as _, flags as _, std::ptr::null_mut()) };
         let received = match usize::try_from(received) {
@@ -164,7 +167,7 @@ impl ReceiveBatch {
         Ok(received)
     }
 
-    /// Message `at` of the last call; `None` if its sender has no Internet address.
+    /// The message with index `at` of the last call; `None` if its sender has no Internet address.
     pub fn get(&self, at: usize) -> Option<Incoming<'_>> {
         let len = self.lengths[at].0;
         let (from, head) = (decode_name(&self.names[at].0)?, self.head(at));
@@ -188,20 +191,21 @@ impl ReceiveBatch {
         Some(incoming)
     }
 
-    /// The destination and the first bytes of an undelivered datagram, if error `at` of the last call reports it as unreachable.
+    /// If the error with index `at` of the last call reports that a datagram could not be delivered: the destination
+    /// and the first bytes of that datagram.
     pub fn undelivered(&self, at: usize) -> Option<(SocketAddr, &[u8])> {
         let error = self.extended_error(at).filter(ExtendedError::says_unreachable);
         let to = decode_name(&self.names[at].0).filter(|_| error.is_some())?;
         Some((to, self.head(at)))
     }
 
-    /// Error `at` of the last call, if it is a transmit time stamp.
+    /// The error with index `at` of the last call, if it is a transmit time stamp.
     pub fn transmit_stamp(&self, at: usize) -> Option<TransmitStamp> {
         let number = self.extended_error(at)?.stamped()?;
         Some(TransmitStamp { number, at: self.stamp(at)? })
     }
 
-    /// Error `at` of the last call, if it is about a sent datagram and not a transmit time stamp.
+    /// The error with index `at` of the last call, if it is not a transmit time stamp.
     pub fn queued_error(&self, at: usize) -> Option<QueuedError<'_>> {
         let error = self.extended_error(at).filter(|error| error.stamped().is_none())?;
         let ttl = self.control_messages(at).find_map(|message| match message {
@@ -232,13 +236,13 @@ impl ReceiveBatch {
         })
     }
 
-    /// The kept bytes of message `at` of the last call.
+    /// The kept bytes of the message with index `at` of the last call.
     fn head(&self, at: usize) -> &[u8] {
         &self.buffers[at * self.keep..][..self.lengths[at].0.min(self.keep)]
     }
 }
 
-/// An `int` that fits into eight bits.
+/// Parses an `int`; `None` if it does not fit into eight bits.
 fn small_number(content: &[u8]) -> Option<u8> {
     u8::try_from(i32::from_ne_bytes(*content.first_chunk()?)).ok()
 }
@@ -257,7 +261,8 @@ pub(super) fn control_messages(mut bytes: &[u8]) -> impl Iterator<Item = (i32, i
     })
 }
 
-/// The software stamp of `SCM_TIMESTAMPING`: the first of three `timespec`s, all zeros if there is none.
+/// The software time stamp in `SCM_TIMESTAMPING`, ns: the first of three `timespec`s. `None` if it is zero, which means
+/// that there is no time stamp.
 pub(super) fn stamp(content: &[u8]) -> Option<u64> {
     let seconds = u64::from_ne_bytes(*content.first_chunk()?);
     let nanos = u64::from_ne_bytes(*content.get(size_of::<u64>()..)?.first_chunk()?);
@@ -265,7 +270,7 @@ pub(super) fn stamp(content: &[u8]) -> Option<u64> {
     (at > 0).then_some(at)
 }
 
-/// The length of each coalesced datagram: an `int`.
+/// Parses the length of each coalesced datagram, which is an `int`.
 fn segment(content: &[u8]) -> Option<usize> {
     usize::try_from(i32::from_ne_bytes(*content.first_chunk()?)).ok()
 }
@@ -290,8 +295,8 @@ fn encode_name(to: SocketAddr) -> (AddressBytes, libc::socklen_t) {
     (AddressBytes(name), len as libc::socklen_t)
 }
 
-/// A message to one address: one datagram, or several of one length, into which the kernel segments the bytes (`UDP_SEGMENT`,
-/// udp(7)).
+/// A message to one address: one datagram, or several datagrams of one length, into which the kernel splits the bytes
+/// (`UDP_SEGMENT`, udp(7)).
 pub struct Outgoing<'a> {
     /// The destination; `None` if the socket is connected to it.
     pub to: Option<SocketAddr>,
@@ -301,17 +306,18 @@ pub struct Outgoing<'a> {
     pub segment: Option<u16>,
 }
 
-/// Maximum messages of one call of [`send_many`].
+/// Maximum number of messages in one call of [`send_many`].
 pub const MESSAGES: usize = BATCH;
 
-/// Sends one message. If the kernel did not accept it, returns the error.
+/// Sends one message. Returns the error if the kernel did not accept the message.
 pub fn send_one(socket: impl AsFd, message: &Outgoing) -> io::Result<()> {
     send_up_to::<1>(socket, std::slice::from_ref(message)).map(drop)
 }
 
-/// Sends at most [`MESSAGES`] messages. Returns how many the kernel accepted before it had no room, at least one.
+/// Sends at most [`MESSAGES`] messages. Returns how many messages the kernel accepted, at least one. The kernel stops
+/// when the send buffer is full.
 pub fn send_many(socket: impl AsFd, messages: &[Outgoing]) -> io::Result<usize> {
-    // Clearing the space of many headers would delay a call with few.
+    // If a call has few messages, clearing the space of many headers would delay it.
     if messages.len() <= FEW {
         send_up_to::<FEW>(socket, messages)
     } else {
@@ -319,7 +325,7 @@ pub fn send_many(socket: impl AsFd, messages: &[Outgoing]) -> io::Result<usize> 
     }
 }
 
-/// Usual maximum of messages that are due within microseconds.
+/// Usual maximum number of messages that are due within a few microseconds.
 const FEW: usize = 4;
 
 /// Sends at most `N` messages. Their headers are on the stack, so a small `N` needs less space.
@@ -357,7 +363,7 @@ fn send_up_to<const N: usize>(socket: impl AsFd, messages: &[Outgoing]) -> io::R
 /// Bytes of the control message `UDP_SEGMENT`: its header, a 16-bit number, and room up to the next word.
 const SEGMENT: usize = size_of::<libc::cmsghdr>() + size_of::<usize>();
 
-/// Space for it, with the alignment of its header.
+/// Space for the control message `UDP_SEGMENT`, with the alignment of its header.
 #[derive(Clone, Copy)]
 #[repr(C, align(8))]
 struct SegmentControl([u8; SEGMENT]);
@@ -381,7 +387,7 @@ mod tests {
 
     use super::*;
 
-    /// Each datagram has its own buffer, truncated to the kept length.
+    /// Each datagram has its own buffer, in which it is truncated to the kept length.
     #[test]
     fn every_datagram_has_its_buffer() {
         let [near, far] = [(); 2].map(|()| std::net::UdpSocket::bind("127.0.0.1:0").unwrap());
@@ -425,7 +431,7 @@ mod tests {
             prop_assert_eq!(decode_name(&encode_name(to).0.0), Some(to));
         }
 
-        /// Split at every segment without loss, for any kept length.
+        /// Coalesced datagrams are split at every segment without loss of bytes, for any kept length.
         #[test]
         fn datagrams_that_were_put_together_come_apart(len in 0_usize..3000, kept in 0_usize..4000, segment in 1_usize..1500) {
             let bytes: Vec<u8> = (0..len).map(|at| at as u8).collect();
@@ -447,7 +453,7 @@ mod tests {
             prop_assert_eq!(content, length.to_ne_bytes());
         }
 
-        /// Parsing ends for any bytes.
+        /// Parsing terminates for any bytes.
         #[test]
         fn any_control_bytes_are_read_to_their_end(bytes in proptest::collection::vec(any::<u8>(), 0..CONTROL)) {
             prop_assert!(control_messages(&bytes).count() <= CONTROL);

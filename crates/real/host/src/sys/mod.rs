@@ -1,4 +1,4 @@
-//! The few system calls without a safe wrapper in a library, each behind a safe function.
+//! Safe functions for the few system calls that have no safe wrapper in a library.
 
 mod extended_error;
 mod kernel_clock;

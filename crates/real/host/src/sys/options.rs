@@ -13,7 +13,7 @@ pub fn option_int(socket: impl AsFd, level: i32, name: i32) -> io::Result<i32> {
     Ok(i32::from_ne_bytes(value))
 }
 
-/// Fills `value` with an option's bytes. Returns their number, at most the length of `value`.
+/// Reads the bytes of an option into `value`. Returns the number of bytes, at most the length of `value`.
 #[expect(unsafe_code, reason = "no safe wrapper takes an option by number")]
 pub fn option_bytes(socket: impl AsFd, level: i32, name: i32, value: &mut [u8]) -> io::Result<usize> {
     let mut len = libc::socklen_t::try_from(value.len()).unwrap_or(libc::socklen_t::MAX);

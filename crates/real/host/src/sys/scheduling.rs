@@ -6,9 +6,9 @@ use std::num::NonZeroU64;
 /// Moves the calling thread to the real-time class `SCHED_FIFO` at its lowest priority, and removes the timer slack of 50 µs from
 /// its wake-ups.
 ///
-/// All time-critical threads of a run share this priority. A router with a higher priority preempted each source 700 times a
-/// second. A punctual source is worth more than a frame that is some microseconds earlier, because frames enter a link with the
-/// kernel's stamp.
+/// All time-critical threads of a run share this priority. When the router had a higher priority, it preempted each
+/// source 700 times a second. The router may be some microseconds late, because a frame enters an emulated link at the
+/// time of the kernel's time stamp. A late source would change the traffic.
 #[expect(unsafe_code, reason = "no safe wrapper sets a thread's scheduler")]
 pub fn become_real_time() -> io::Result<()> {
     rustix::thread::set_current_timer_slack(NonZeroU64::new(1))?;

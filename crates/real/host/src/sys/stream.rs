@@ -19,8 +19,8 @@ pub fn stamp_received(socket: impl AsFd) -> io::Result<()> {
     set_option_int(socket, libc::SOL_SOCKET, libc::SO_TIMESTAMPING, flags as i32)
 }
 
-/// Reads the available bytes. Returns their number, zero at the end, and the arrival of the last byte, ns of `CLOCK_REALTIME`, if
-/// time stamps are switched on.
+/// Reads the available bytes. Returns their number, which is zero at the end of the stream. If time stamps are switched
+/// on, also returns the arrival time of the last byte, ns of `CLOCK_REALTIME`.
 #[expect(unsafe_code, reason = "no safe wrapper reads the stamps of a stream")]
 pub fn receive_stamped(socket: impl AsFd, buffer: &mut [u8]) -> io::Result<(usize, Option<u64>)> {
     let mut vector = libc::iovec { iov_base: buffer.as_mut_ptr().cast(), iov_len: buffer.len() };
@@ -75,7 +75,7 @@ mod tests {
         let before = realtime_nanos();
         near.write_all(b"hello").unwrap();
         let after = realtime_nanos();
-        // The bytes wait in the socket for a while.
+        // The bytes wait in the socket, so the time of the read differs from the arrival time.
         std::thread::sleep(std::time::Duration::from_millis(20));
         let (count, at) = receive_stamped(&far, &mut buffer).unwrap();
         assert_eq!(&buffer[..count], b"hello");

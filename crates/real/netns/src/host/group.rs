@@ -1,4 +1,4 @@
-//! Limits of a node's programs by control groups of version 1 or 2 (cgroups(7)).
+//! Limits the programs of a node with control groups of version 1 or 2 (cgroups(7)).
 
 use std::fs::File;
 use std::io;
@@ -12,22 +12,22 @@ use netrig_host::proc;
 use crate::error::{ErrorContext, TestbedError};
 use crate::journal::FOLDER as PREFIX;
 
-/// Period of a quota, µs, unless the quota would be below [`LEAST_QUOTA`]. It is short against the timers of
-/// transports, so a node is slow but does not stall.
+/// Period of a processor quota, µs, unless the quota would be below [`LEAST_QUOTA`]. It is short compared with the
+/// timers of transport protocols, so a node is slow but does not stall.
 const PERIOD: u64 = 10_000;
-/// "The minimum quota allowed [...] is 1ms" (sched-bwc.rst), as is the minimum period; µs.
+/// "The minimum quota allowed [...] is 1ms" (sched-bwc.rst), as is the minimum period. In µs.
 const LEAST_QUOTA: u64 = 1_000;
-/// The longest period, µs (same source: 1 s).
+/// Maximum period, µs (sched-bwc.rst: 1 s).
 const LONGEST_PERIOD: u64 = 1_000_000;
-/// Memory is limited in pages, bytes.
+/// Size of a page, bytes. Memory limits are multiples of it.
 const PAGE: u64 = 4096;
 
 /// Limits of a node.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(crate) struct NodeLimits {
-    /// Processors, on average over a period.
+    /// Number of processors that the programs may use, on average over a period.
     pub quota: Option<f64>,
-    /// Memory, bytes.
+    /// Memory that the programs may use, bytes.
     pub memory: Option<u64>,
 }
 
@@ -64,7 +64,7 @@ impl CgroupController {
     }
 }
 
-/// Where a controller is mounted.
+/// The mounted hierarchy of a controller.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct ControllerMount {
     version: CgroupVersion,
@@ -77,7 +77,7 @@ enum CgroupVersion {
     Two,
 }
 
-/// Quota and period for this number of processors, µs.
+/// The quota per period, and the period, for this number of processors, µs.
 fn quota(processors: f64) -> (u64, u64) {
     let of = |period: u64| (processors * period as f64).round() as u64;
     let period = if of(PERIOD) >= LEAST_QUOTA {
@@ -88,7 +88,7 @@ fn quota(processors: f64) -> (u64, u64) {
     (of(period), period)
 }
 
-/// Checks that this machine can set these limits; the error is a message.
+/// Checks that this machine can set these limits. The error is a message for users.
 pub(crate) fn check(limits: &NodeLimits) -> Result<(), String> {
     if limits.quota.is_some_and(|processors| quota(processors).0 < LEAST_QUOTA) {
         return Err("its `quota` is less than 1 ms in a second, the minimum of the kernel".into());
@@ -129,7 +129,8 @@ impl ControllerMount {
     }
 }
 
-/// The control groups of a node, one per hierarchy. The journal removes their folders.
+/// The control groups of a node, one per hierarchy. Their folders are recorded in the journal and removed with the
+/// testbed.
 #[derive(Debug)]
 pub(crate) struct ControlGroup {
     cpu: Option<(CgroupVersion, PathBuf)>,
@@ -169,7 +170,7 @@ impl ControlGroup {
         }
         if let (Some((version, folder)), Some(bytes)) = (&self.memory, self.limits.memory) {
             let bytes = bytes.to_string();
-            // Swap is limited too, where it exists. Otherwise a node would only become slow.
+            // If there is swap, it is limited too. Otherwise a node that needs more memory would only become slow.
             match version {
                 CgroupVersion::One => {
                     set(folder, "memory.limit_in_bytes", &bytes)?;
@@ -184,17 +185,17 @@ impl ControlGroup {
         Ok(())
     }
 
-    /// Applies the quota of processors, and reads it back.
+    /// Applies the processor quota, and reads it back.
     pub fn hold_to_quota(&self) -> Result<(), TestbedError> {
         self.limits.quota.map_or(Ok(()), |processors| self.ration(Some(quota(processors).0), processors))
     }
 
-    /// Removes the quota of processors.
+    /// Removes the processor quota.
     pub fn lift_quota(&self) -> Result<(), TestbedError> {
         self.limits.quota.map_or(Ok(()), |processors| self.ration(None, processors))
     }
 
-    /// Sets the period for this number of processors, and the quota per period, µs. `None`: no quota.
+    /// Sets the period for this number of processors, and the quota `ration` per period, µs. `None` removes the quota.
     fn ration(&self, ration: Option<u64>, processors: f64) -> Result<(), TestbedError> {
         let Some((version, folder)) = &self.cpu else { return Ok(()) };
         let (_, period) = quota(processors);
@@ -208,7 +209,7 @@ impl ControlGroup {
         }
     }
 
-    /// Opened files. A process that writes to them joins the groups.
+    /// Opens the files of the groups through which a process joins them.
     pub fn cgroup_files(&self) -> Result<Vec<OwnedFd>, TestbedError> {
         let open = |folder: PathBuf| {
             let door = folder.join("cgroup.procs");
@@ -223,7 +224,7 @@ impl ControlGroup {
     }
 }
 
-/// Writes a file of a group and reads it back.
+/// Writes `value` to a file of a group and reads it back.
 fn set(folder: &Path, file: &str, value: &str) -> Result<(), TestbedError> {
     let path = folder.join(file);
     let found = netrig_host::sysctl::set_and_read_back(&path, value)
@@ -243,7 +244,7 @@ fn set_if_there(folder: &Path, file: &str, value: &str) -> Result<(), TestbedErr
     if folder.join(file).exists() { set(folder, file, value) } else { Ok(()) }
 }
 
-/// Reads what a node uses of its limits.
+/// Reads the limited resources that the programs of a node use.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct ControlGroupReader {
     cpu: Option<(CgroupVersion, PathBuf)>,
@@ -251,13 +252,13 @@ pub(crate) struct ControlGroupReader {
 }
 
 impl ControlGroupReader {
-    /// How long its processes were throttled by the quota since the group was made, ns, in total. `None`
-    /// without a quota.
+    /// Total time for which the processes of the node were throttled because of the quota, ns, since the group was
+    /// made. `None` if the node has no quota.
     pub fn throttled(&self) -> Option<u64> {
         throttled_in(&self.cpu.as_ref()?.1)
     }
 
-    /// The memory in use, bytes. `None` without a limit.
+    /// The memory in use, bytes. `None` if the node has no memory limit.
     pub fn memory(&self) -> Option<u64> {
         let (version, folder) = self.memory.as_ref()?;
         let file = match version {
@@ -267,7 +268,7 @@ impl ControlGroupReader {
         std::fs::read_to_string(folder.join(file)).ok()?.trim().parse().ok()
     }
 
-    /// Processes that the kernel killed because the memory was used up.
+    /// Number of processes that the kernel killed because the memory limit was reached.
     pub fn ended_for_memory(&self) -> u64 {
         let Some((version, folder)) = &self.memory else { return 0 };
         let file = match version {
@@ -278,7 +279,7 @@ impl ControlGroupReader {
     }
 }
 
-/// Removes a group's folder. Its processes were killed, but may still be leaving it.
+/// Removes the folder of a group. Its processes have been killed, but may need some time to leave the group.
 pub(crate) fn remove(folder: &Path, patience: std::time::Duration) -> io::Result<()> {
     let deadline = std::time::Instant::now() + patience;
     loop {
@@ -294,7 +295,7 @@ pub(crate) fn remove(folder: &Path, patience: std::time::Duration) -> io::Result
     }
 }
 
-/// Process IDs in a group.
+/// The IDs of the processes in a group.
 pub(crate) fn members(folder: &Path) -> Vec<i32> {
     let text = std::fs::read_to_string(folder.join("cgroup.procs")).unwrap_or_default();
     text.lines().filter_map(|line| line.parse().ok()).collect()
@@ -323,7 +324,7 @@ mod tests {
         );
     }
 
-    /// Hierarchies of version 1 beside an empty one of version 2, as in systemd's hybrid layout.
+    /// Hierarchies of version 1, and a hierarchy of version 2 without controllers, as in systemd's hybrid layout.
     #[test]
     fn a_hierarchy_of_the_first_version_is_found_by_its_options() {
         let mounts = "\

@@ -1,4 +1,4 @@
-//! Loads on the processors of nodes.
+//! Processes that load the processors of nodes.
 
 use std::io::Read as _;
 use std::path::Path;
@@ -10,7 +10,7 @@ use netrig_experiment::{RunError, Scenario};
 use crate::process::Process;
 use crate::testbed::Testbed;
 
-/// Processes that load the processors of nodes. They end with this value.
+/// Processes that load the processors of nodes. They are killed when this value is dropped.
 #[derive(Debug, Default)]
 pub(crate) struct NodeLoads(Vec<NodeLoad>);
 
@@ -22,8 +22,8 @@ struct NodeLoad {
 }
 
 impl NodeLoads {
-    /// Starts the loads of the nodes of `scenario`, and returns when they compute. `program` is netrig's own
-    /// executable.
+    /// Starts the loads of the nodes of `scenario`, and returns when all of them have started to compute. `program` is
+    /// netrig's own executable.
     ///
     /// # Errors
     /// If a load cannot be started.
@@ -34,7 +34,7 @@ impl NodeLoads {
             let processors: Vec<_> = described.cpus.iter().map(ToString::to_string).collect();
             let mut command = Command::new(program);
             command.args(["agent", "load", &share.get().to_string(), &processors.join(",")]);
-            // It ends when its input ends, and writes a byte when it starts to compute.
+            // The process ends when its standard input ends. It writes a byte when it starts to compute.
             command.stdin(Stdio::piped()).stdout(Stdio::piped());
             let process = testbed.spawn(node, command)?;
             loads.push(NodeLoad { node, name: described.name.clone(), process });
@@ -56,7 +56,7 @@ impl NodeLoads {
     /// Ends the loads.
     ///
     /// # Errors
-    /// If a load had ended by itself: the measurement was not under load.
+    /// If a load has ended by itself, so that the measurement was not under load.
     pub fn end(self) -> Result<(), RunError> {
         for mut load in self.0 {
             if let Some(status) = load.process.wait(Duration::ZERO)? {

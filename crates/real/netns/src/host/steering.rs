@@ -1,8 +1,8 @@
-//! The processors that receive packets for a node.
+//! Selects the processors that do the receive processing of a node.
 //!
-//! A kernel receives a frame on the processor that puts it into a veth pair. So the router's processor would
-//! do the receive processing of a node. Receive Packet Steering hands the frame to a processor of the node
-//! first (scaling.rst).
+//! By default, a kernel receives a frame on the processor that puts it into a veth pair, so the router's processor
+//! would do the receive processing of a node. With Receive Packet Steering, a processor of the node does it
+//! (scaling.rst).
 
 use std::path::{Path, PathBuf};
 use std::thread::Builder;
@@ -13,9 +13,9 @@ use crate::error::{ErrorContext, TestbedError};
 use crate::sys::unshare_mounts;
 use crate::testbed::Testbed;
 
-/// The folder of interfaces, after sysfs of the namespace is mounted on it.
+/// The folder on which the sysfs of the node's namespace is mounted.
 const SYSTEM: &str = "/sys";
-/// The processors for the only receive queue of an interface.
+/// The file with the processors for the only receive queue of an interface.
 const STEERING: &str = "queues/rx-0/rps_cpus";
 
 /// Whether this kernel has Receive Packet Steering.
@@ -32,7 +32,7 @@ pub(crate) fn receive_on(testbed: &Testbed, node: usize, cpus: &[u32]) -> Result
     let interfaces: Vec<String> = wiring.ends_of(node).map(|(_, end)| end.interface.clone()).collect();
     let (place, asked) = (testbed.namespace(node)?.to_owned(), mask(cpus));
     let wanted = asked.clone();
-    // A thread of its own: its mounts are visible only to it, and end with it.
+    // A separate thread is used, because its mounts are visible only to this thread and end with it.
     let thread = testbed.in_node(node, move || {
         Builder::new().name("steering".into()).spawn(move || steer(&interfaces, &wanted))
     })?;
@@ -44,8 +44,8 @@ pub(crate) fn receive_on(testbed: &Testbed, node: usize, cpus: &[u32]) -> Result
     }
 }
 
-/// Writes the mask for each interface. Returns the first setting with another value after that, and the
-/// value.
+/// Writes the mask for each interface and reads it back. Returns the first setting whose value differs from the mask,
+/// and this value.
 fn steer(interfaces: &[String], mask: &str) -> std::io::Result<Option<(String, String)>> {
     unshare_mounts()?;
     mount_change("/", MountPropagationFlags::PRIVATE | MountPropagationFlags::REC)?;
@@ -61,8 +61,8 @@ fn steer(interfaces: &[String], mask: &str) -> std::io::Result<Option<(String, S
     Ok(None)
 }
 
-/// A set of processors as the kernel writes it: hexadecimal digits in groups of eight, separated by commas,
-/// the highest first.
+/// The mask of a set of processors in the kernel's format: hexadecimal digits in groups of eight, separated by commas,
+/// with the highest group first.
 fn mask(cpus: &[u32]) -> String {
     let groups = cpus.iter().max().map_or(0, |most| most / 32) + 1;
     let group =

@@ -25,7 +25,7 @@ fn entries_are_read_as_they_are_written() {
     }
 }
 
-/// A line with another folder than that of programs or control groups removes nothing.
+/// A line is refused if its folder cannot be a program folder or a control group, so no other folder is removed.
 #[test]
 fn other_folders_are_never_named() {
     for path in ["/", "/tmp", "netrig-ab", "/tmp/../netrig-ab", "/tmp/netrig-ab/x"] {
@@ -34,7 +34,7 @@ fn other_folders_are_never_named() {
     }
 }
 
-/// An incomplete line names nothing that was made.
+/// An incomplete last line is ignored, because its object has not been made.
 #[test]
 fn a_line_without_an_end_says_nothing() {
     let (_folder, path) = write("ab.journal", "netrig-testbed 1\nowner 17 4711\nnamespace netrig-ab-serv");
@@ -58,7 +58,7 @@ fn a_journal_is_of_one_who_lives_as_long_as_it_is_held() {
     let orphans = journals.orphans().unwrap();
     assert_eq!(orphans.len(), 1);
     assert_eq!(orphans[0].entries(), [TestbedEntry::Process(ProcessId { pid: 18, start: 5 })]);
-    // It is now locked by the process that found it.
+    // The journal is now locked by the process that found it.
     assert!(journals.orphans().unwrap().is_empty());
     orphans[0].close().unwrap();
     drop(orphans);

@@ -1,5 +1,5 @@
-//! The kernel's path manager of Multipath TCP (Documentation/netlink/specs/mptcp_pm.yaml): which addresses of
-//! a namespace take part in connections, and how many subflows a connection may have.
+//! The kernel's path manager of Multipath TCP (Documentation/netlink/specs/mptcp_pm.yaml). It defines which
+//! addresses of a namespace connections use, and how many subflows a connection may have.
 
 use std::net::IpAddr;
 
@@ -27,12 +27,12 @@ const FLAG_SIGNAL: u32 = 1;
 const FLAG_SUBFLOW: u32 = 1 << 1;
 const FLAG_BACKUP: u32 = 1 << 2;
 
-/// An address that connections use in addition to their first.
+/// An address that connections use in addition to their first address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct MptcpEndpoint {
     pub(crate) address: IpAddr,
     pub(crate) role: MptcpRole,
-    /// Whether its subflows carry data only while no other can (RFC 8684 section 3.3.8).
+    /// Whether its subflows carry data only while no other subflow can (RFC 8684 section 3.3.8).
     pub(crate) backup: bool,
 }
 
@@ -41,15 +41,16 @@ pub(crate) struct MptcpEndpoint {
 pub(crate) enum MptcpRole {
     /// The address is announced to the peer, which opens a subflow to it (ADD_ADDR, RFC 8684 section 3.4.1).
     Signal,
-    /// A subflow is opened from it to the peer's first address.
+    /// A subflow is opened from the address to the peer's first address.
     Subflow,
 }
 
-/// The most subflows of a connection in addition to the first.
+/// Limits of a connection.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct MptcpLimits {
+    /// Maximum number of subflows in addition to the first.
     pub(crate) subflows: u32,
-    /// The most announced addresses of the peer that are used.
+    /// Maximum number of addresses announced by the peer that are used.
     pub(crate) addresses_accepted: u32,
 }
 
@@ -57,7 +58,7 @@ pub(crate) struct MptcpLimits {
 pub(crate) struct PathManager(GenericFamily);
 
 impl PathManager {
-    /// Opens it in the namespace of the calling thread.
+    /// Opens the socket in the namespace of the calling thread.
     pub(crate) fn open() -> Result<Self, NetlinkError> {
         GenericFamily::open("mptcp_pm").map(Self)
     }
@@ -66,7 +67,7 @@ impl PathManager {
         self.0.ask(CMD_ADD_ADDR, vec![endpoint.attribute()]).map(drop)
     }
 
-    /// The addresses in the order of their numbers.
+    /// The addresses in the order of their identifiers.
     pub(crate) fn endpoints(&mut self) -> Result<Vec<MptcpEndpoint>, NetlinkError> {
         let answers = self.0.list(CMD_GET_ADDR, Vec::new())?;
         answers.iter().map(MptcpEndpoint::of).collect()

@@ -1,4 +1,4 @@
-//! Interfaces, addresses, neighbours and routes: `rtnetlink(7)`.
+//! Makes interfaces, addresses, neighbours and routes with `rtnetlink(7)`.
 
 use std::net::IpAddr;
 use std::os::fd::{AsRawFd, BorrowedFd};
@@ -22,16 +22,16 @@ use super::NetlinkError;
 /// A netlink socket for the interfaces, addresses and routes of a namespace.
 pub(crate) struct Rtnetlink {
     conversation: NetlinkSocket,
-    /// What happens if an object to be made exists: a flag of netlink(7).
+    /// The flag of netlink(7) that defines what happens if a new object already exists.
     existing: u16,
 }
 
-/// An end of a veth pair to be made.
+/// One end of a new veth pair.
 pub(crate) struct VethEnd<'a> {
     pub(crate) name: &'a str,
     pub(crate) index: u32,
     pub(crate) mtu: u32,
-    /// `None`: the kernel chooses one.
+    /// `None`: the kernel chooses the MAC address.
     pub(crate) mac: Option<[u8; 6]>,
 }
 
@@ -46,18 +46,18 @@ impl VethEnd<'_> {
     }
 }
 
-/// A route to be made; in the main table unless `table` is set.
+/// A new route. It is added to the main table unless `table` is set.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct NewRoute {
     pub(crate) to: IpAddr,
-    /// `None` if the destination is a neighbour.
+    /// The next hop. `None` if the destination is a neighbour.
     pub(crate) via: Option<IpAddr>,
     pub(crate) index: u32,
     pub(crate) table: Option<u32>,
     pub(crate) lengths: RouteLengths,
 }
 
-/// Length limits of a route. `None`: that of the interface.
+/// Length limits of a route. `None`: the limit of the interface applies.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct RouteLengths {
     /// The longest packet, bytes.
@@ -79,12 +79,12 @@ impl RouteLengths {
 }
 
 impl Rtnetlink {
-    /// Opens it in the namespace of the calling thread. Requests fail if an object exists.
+    /// Opens the socket in the namespace of the calling thread. Requests fail if a new object already exists.
     pub(crate) fn open() -> Result<Self, NetlinkError> {
         Ok(Self { conversation: NetlinkSocket::open(NETLINK_ROUTE)?, existing: NLM_F_EXCL })
     }
 
-    /// The same, but requests replace an object that exists.
+    /// Opens the socket in the namespace of the calling thread. Requests replace an object that already exists.
     pub(crate) fn open_to_restore() -> Result<Self, NetlinkError> {
         Ok(Self { existing: NLM_F_REPLACE, ..Self::open()? })
     }
@@ -94,8 +94,8 @@ impl Rtnetlink {
         self.conversation.ask(message, flags).map(drop)
     }
 
-    /// Makes a veth pair, `here` in this namespace and `there` in another one. Both belong to the interface
-    /// group `group`.
+    /// Makes a veth pair with the end `here` in this namespace and the end `there` in `namespace`. Both ends
+    /// belong to the interface group `group`.
     pub(crate) fn make_veth(
         &mut self,
         here: &VethEnd<'_>,
@@ -114,7 +114,7 @@ impl Rtnetlink {
         self.create(RouteNetlinkMessage::NewLink(message))
     }
 
-    /// Removes all interfaces of `group`, and with them the other ends of their veth pairs.
+    /// Removes all interfaces of `group`. The other ends of their veth pairs disappear with them.
     pub(crate) fn delete_group(&mut self, group: u32) -> Result<(), NetlinkError> {
         let mut message = LinkMessage::default();
         message.attributes.push(LinkAttribute::Group(group));
@@ -135,8 +135,8 @@ impl Rtnetlink {
         self.conversation.ask(RouteNetlinkMessage::SetLink(message), 0).map(drop)
     }
 
-    /// Whether an interface is operational (ifOperStatus of RFC 2863 section 3.1.14). The kernel notices a
-    /// link that comes up with a delay of up to a second (linkwatch), or, since Linux 6.9, when this
+    /// Whether an interface is operational (ifOperStatus of RFC 2863 section 3.1.14). If a link comes up, the
+    /// kernel updates this state within a second (linkwatch). Since Linux 6.9, it also updates it when the
     /// interface is queried.
     pub(crate) fn is_running(&mut self, index: u32) -> Result<bool, NetlinkError> {
         let mut message = LinkMessage::default();
@@ -147,7 +147,7 @@ impl Rtnetlink {
         }))
     }
 
-    /// Adds an address that is usable at once, without duplicate address detection (RFC 4862 section 5.4).
+    /// Adds an address that is usable immediately, without duplicate address detection (RFC 4862 section 5.4).
     pub(crate) fn add_address(
         &mut self,
         index: u32,
@@ -208,7 +208,7 @@ impl Rtnetlink {
         self.create(RouteNetlinkMessage::NewRoute(message))
     }
 
-    /// The kernel's length limits for packets to `to`, from `source` if given.
+    /// The kernel's length limits for packets to `to`. If `source` is given, for packets from that address.
     pub(crate) fn lengths_to(
         &mut self,
         to: IpAddr,
@@ -240,7 +240,7 @@ impl Rtnetlink {
         Ok(lengths)
     }
 
-    /// Packets from `source` use `table` before the main table.
+    /// Adds a rule so that packets from `source` use `table` before the main table.
     pub(crate) fn add_rule(&mut self, source: IpAddr, table: u32, priority: u32) -> Result<(), NetlinkError> {
         let mut message = RuleMessage::default();
         message.header.family = family(&source);

@@ -9,15 +9,15 @@ use netrig_host::monotonic_nanos;
 
 use crate::process::Process;
 
-/// The most lines of a program's output that are kept, and the most characters of a line.
+/// Maximum number of lines of a program's output that are kept, and maximum number of characters per line.
 const LINES: usize = 1000;
 const WIDTH: usize = 400;
-/// How long reading may continue after the program's end. Its descendants may still hold the pipes open.
+/// How long reading may continue after the end of the program. Its descendants may keep the pipes open.
 const LAST_LINES: Duration = Duration::from_millis(200);
-/// Interval between checks whether all is read.
+/// Interval between checks whether the output has been read completely.
 const LOOK: Duration = Duration::from_millis(5);
 
-/// Receives the lines of one program.
+/// A function that gets each line of one program's output.
 pub(super) type LineTap = Arc<dyn Fn(&str) + Send + Sync>;
 
 /// The output of a program.
@@ -25,7 +25,7 @@ pub(super) type LineTap = Arc<dyn Fn(&str) + Send + Sync>;
 pub(super) struct ProgramOutput {
     /// The first lines, each with the time at which it was read (ns of `CLOCK_MONOTONIC`).
     lines: Arc<Mutex<Vec<(u64, String)>>>,
-    /// Receives every line at once.
+    /// Gets every line as soon as it is read.
     tap: Option<LineTap>,
 }
 
@@ -33,7 +33,7 @@ pub(super) struct ProgramOutput {
 pub(super) struct OutputReaders(Vec<JoinHandle<()>>);
 
 impl OutputReaders {
-    /// Waits until the output is read to its end, for a short time.
+    /// Waits until the output is read to its end, but at most for [`LAST_LINES`].
     pub fn await_end(&self) {
         let deadline = Instant::now() + LAST_LINES;
         while self.0.iter().any(|reader| !reader.is_finished()) && Instant::now() < deadline {
@@ -43,12 +43,12 @@ impl OutputReaders {
 }
 
 impl ProgramOutput {
-    /// Without output yet. `tap` receives every line.
+    /// An empty output. `tap` gets every line as soon as it is read.
     pub fn with_tap(tap: Option<LineTap>) -> Self {
         Self { tap, ..Self::default() }
     }
 
-    /// Reads both output pipes of a process, if they are still in it.
+    /// Starts threads that read both output pipes of a process, if the pipes have not been taken before.
     pub fn read_all(&self, process: &mut Process) -> OutputReaders {
         let readers = [
             process.stdout().map(|stream| self.read(stream)),
@@ -57,7 +57,7 @@ impl ProgramOutput {
         OutputReaders(readers.into_iter().flatten().collect())
     }
 
-    /// Reads a stream to its end, even if its lines are not kept, so that the program never blocks.
+    /// Reads a stream to its end, even if no more lines are kept, so that the program never blocks.
     fn read(&self, stream: impl Read + Send + 'static) -> JoinHandle<()> {
         let output = self.clone();
         std::thread::spawn(move || {

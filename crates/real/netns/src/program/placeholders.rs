@@ -1,4 +1,4 @@
-//! Placeholders in a program's arguments and files, and the program's folder.
+//! Substitutes placeholders in the arguments and files of a program, and creates the program's folder.
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -44,7 +44,7 @@ impl<'a> Placeholders<'a> {
             };
             match value {
                 Some(value) => (out, rest) = (out + &value, behind),
-                // A brace that is no placeholder stays.
+                // A brace that does not start a placeholder is kept.
                 None => {
                     out.push('{');
                     rest = after;
@@ -63,7 +63,8 @@ impl<'a> Placeholders<'a> {
         words.iter().skip(1).map(|argument| self.substitute(argument)).collect()
     }
 
-    /// The command with these words, run from `executable` in the program's folder, with its output piped.
+    /// The command with these words, after substitution. It runs `executable` in the program's folder, and its output
+    /// is piped.
     pub fn command(&self, executable: &Path, words: &[String]) -> Result<Command, RunError> {
         let mut command = Command::new(executable);
         command.args(self.arguments(words)?).current_dir(self.folder);
@@ -71,7 +72,7 @@ impl<'a> Placeholders<'a> {
         Ok(command)
     }
 
-    /// Makes the program's folder and its files.
+    /// Creates the program's folder and its files.
     pub fn create_folder(&self, planned: &PlannedProgram) -> Result<(), RunError> {
         let at = |name: &str| self.folder.join(name);
         let written = |path: PathBuf, made: std::io::Result<()>| {
@@ -106,7 +107,7 @@ mod tests {
         let folder = PathBuf::from("/tmp/x");
         let put = |text: &str| names(&folder).substitute(text).unwrap();
         assert_eq!(put("{folder}/a {address}:{address:proxy}"), "/tmp/x/a 10.0.0.2:10.0.0.9");
-        // Braces that are no placeholders stay.
+        // Braces that do not start a placeholder are kept.
         assert_eq!(put("route { drop; } {x} {"), "route { drop; } {x} {");
         assert!(names(&folder).substitute("{address:none}").is_err());
     }

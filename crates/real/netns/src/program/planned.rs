@@ -1,4 +1,4 @@
-//! A program that is to run on a node, and its file on this machine.
+//! A program that will run on a node, and its executable on this machine.
 
 use std::io::{BufRead as _, BufReader, Read as _};
 use std::path::{Path, PathBuf};
@@ -10,10 +10,10 @@ use sha2::{Digest, Sha256};
 
 use crate::error::unsupported;
 
-/// Folders that are searched after `PATH`. Debian's servers are only in root's path.
+/// Folders that are searched after `PATH`. On Debian, only root's `PATH` contains the folders of servers.
 const FOLDERS: [&str; 4] = ["/usr/local/sbin", "/usr/sbin", "/sbin", "/usr/bin"];
 
-/// A program that is to run on a node.
+/// A program that will run on a node.
 #[derive(Clone, Debug)]
 pub(crate) struct PlannedProgram {
     /// Index of the node.
@@ -22,8 +22,9 @@ pub(crate) struct PlannedProgram {
     pub executable: PathBuf,
     /// The program as in the experiment file.
     pub program: Program,
-    /// Folders to make in the program's folder, and files of zeros with their lengths in bytes.
+    /// Folders to create in the program's folder.
     pub folders: Vec<&'static str>,
+    /// Files to create that contain only zeros, with their lengths in bytes.
     pub zeros: Vec<(String, u64)>,
     /// The flow whose data the program sends, and the user bytes of a full segment.
     pub sends: Option<(u32, u64)>,
@@ -33,7 +34,7 @@ impl PlannedProgram {
     /// Finds the executable.
     ///
     /// # Errors
-    /// If an executable is not on this machine. The message names it and the packages that have it.
+    /// If an executable is not on this machine. The message names the executable and the packages that contain it.
     pub fn new(scenario: &Scenario, node: usize, program: Program) -> Result<Self, Unsupported> {
         let missing = |name: &str| {
             let packages = program.packages.join(" ");
@@ -48,7 +49,7 @@ impl PlannedProgram {
         };
         let counters = program.counters.as_ref().map(|counters| &counters.command);
         let beside = program.before.iter().chain(counters).filter_map(|words| words.first());
-        // A name with a placeholder is one of the program's own files, which are written later.
+        // A name with a placeholder refers to one of the program's own files, which are written later.
         if let Some(name) = beside.filter(|name| !name.contains('{')).find(|name| find(name).is_none()) {
             return missing(name);
         }
@@ -56,7 +57,7 @@ impl PlannedProgram {
         Ok(Self { node, executable, program, folders: Vec::new(), zeros: Vec::new(), sends: None })
     }
 
-    /// The path of the executable, a hash of it, and the versions of its packages.
+    /// The versions of the program's packages, the path of the executable, and a hash of it.
     pub fn version(&self) -> Result<String, RunError> {
         let hash = hash(&self.executable).map_err(|error| {
             RunError::Failed(format!("cannot read {}: {error}", self.executable.display()))
@@ -70,7 +71,7 @@ impl PlannedProgram {
 /// The longest executable that is hashed, bytes.
 const LONGEST_PROGRAM: u64 = 1 << 32;
 
-/// SHA-256 of a file, which is never completely in memory.
+/// SHA-256 of a file. The file is read in pieces.
 fn hash(path: &Path) -> Result<[u8; 32], UserFileError> {
     let (file, _) = open_regular(path, "a regular file")?;
     let mut hash = Sha256::new();
@@ -91,7 +92,7 @@ fn hash(path: &Path) -> Result<[u8; 32], UserFileError> {
     }
 }
 
-/// The path of an executable.
+/// The path of an executable with this name; `None` if there is none.
 pub(super) fn find(name: &str) -> Option<PathBuf> {
     use std::os::unix::fs::PermissionsExt as _;
     let runs = |path: &PathBuf| {
@@ -105,7 +106,7 @@ pub(super) fn find(name: &str) -> Option<PathBuf> {
     folders.map(|folder| folder.join(name)).find(runs)
 }
 
-/// The installed ones of these Debian packages, with their versions.
+/// Those of these Debian packages that are installed, with their versions.
 fn packages(names: &[String]) -> Vec<String> {
     let list = std::fs::read_to_string("/var/lib/dpkg/status").unwrap_or_default();
     let field = |paragraph: &str, name: &str| {

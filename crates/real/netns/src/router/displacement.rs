@@ -1,11 +1,12 @@
-//! The part of the waiting time on a link that the tester's lateness adds.
+//! Computes how much the tester's lateness changes the waiting time of packets on a link.
 //!
-//! A late packet itself does not wait less: it comes closer to the next packets, and these wait for it. The
-//! line gives the amount. Let `f` be the time at which it has sent all earlier packets. A packet that arrives
-//! at `a` starts at max(f, a). If it had arrived `l` earlier, and the line had been clear `d` earlier, it
-//! would have started at max(f - d, a - l). The difference of the two is the `d` of the next packet, and this
-//! packet waited d - l longer. This is Lindley's recursion, for the actual and for the intended arrivals. A
-//! lateness that is equal for all packets adds nothing.
+//! A late packet comes closer to the packets after it, and these wait for it. To compute the effect, let `f` be the
+//! time at which the transmitter of the link has sent all earlier packets. A packet that arrives at `a` starts at
+//! max(f, a). Assume that the packet was late by `l`, and that without any lateness the transmitter would have been
+//! free `d` earlier. Without lateness, the packet would have started at max(f - d, a - l). The difference between the
+//! two start times is the `d` of the next packet, and this packet waited longer by this difference minus `l`. This is
+//! Lindley's recursion, for the actual and for the intended arrivals. If all packets are equally late, the lateness
+//! adds nothing.
 
 use std::collections::VecDeque;
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -14,39 +15,42 @@ use netrig_core::{Duration, Instant, IpHeader};
 
 use super::passage::SETTLING;
 
-/// A mean that the tester moved by less than either is accepted. The studies state this agreement between two
-/// runs of one seed.
+/// A change of the mean waiting time is accepted if it is below one of these limits: an absolute time, and a share of
+/// the punctual mean. The studies state this agreement between two runs with the same seed.
 const LEAST: Duration = Duration::from_micros(20);
 const LEAST_SHARE: f64 = 0.1;
 
-/// The studies' limit for rates. They depend on round trips, and so on the passage time of packets.
+/// Limit of the change as a share of the passage time of packets (waiting and transmission). It is the studies' limit
+/// for rates, which depend on round-trip times and therefore on the passage time.
 const LEAST_SHARE_OF_PASSAGE: f64 = 0.05;
 
-/// The waiting time of fewer packets is no mean.
+/// With fewer packets, the mean waiting time is not assessed.
 const FEW: u64 = 100;
 
-/// How many packets a node may have received and not yet forwarded. Each is forgotten after [`SETTLING`].
+/// Maximum number of remembered packets that a node has received and not yet forwarded. Each is forgotten after
+/// [`SETTLING`].
 const UNDERWAY: usize = 4096;
 
-/// Actual and intended waiting in one direction of a link.
+/// Actual and intended waiting times in one direction of a link.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Displacement {
-    /// How much later the line is clear than intended, ns.
+    /// How much later than intended the transmitter of the link is free, ns: the `d` of the recursion.
     later: i64,
     packets: u64,
-    /// Sum over all packets, ns.
+    /// Sum of the actual waiting times of all packets, ns.
     waited: i128,
+    /// Sum of the waiting times that lateness added, ns.
     added: i128,
-    /// How long the line sent them, ns.
+    /// Sum of the transmission times of all packets, ns.
     sent: i128,
 }
 
 impl Displacement {
-    /// A packet arrives at `at`. The line has sent all earlier packets at `clear`, which may lie ahead.
-    /// `late` is the packet's lateness, ns; if unknown, that of the line is used.
+    /// Records a packet that arrives at `at`. At `clear`, which may be in the future, the link has sent all earlier
+    /// packets. `late` is the packet's lateness, ns. If it is unknown, the lateness of the link is used.
     pub fn arrives(&mut self, at: Instant, clear: Instant, late: Option<i64>) {
         if clear == Instant::NEVER {
-            // The line stands still, so lateness has no effect.
+            // The link sends nothing, so lateness has no effect.
             return;
         }
         let ahead = difference(clear, at);
@@ -58,31 +62,31 @@ impl Displacement {
         self.added += i128::from(self.later - late);
     }
 
-    /// How long the line sends the packet, ns; 0 if the line drops it.
+    /// Records the transmission time of the packet, ns; 0 if the link drops the packet.
     pub fn is_sent(&mut self, takes: i64) {
         self.sent += i128::from(takes.max(0));
     }
 
-    /// Packets whose waiting time is counted.
+    /// Number of packets whose waiting time is included.
     pub fn packets(&self) -> u64 {
         self.packets
     }
 
-    /// The mean waiting time, and the tester's part of it (negative if packets waited less), s. `None` for
-    /// too few packets.
+    /// The mean waiting time, and the part of it that lateness added (negative if packets waited less), s. `None` if
+    /// there are too few packets.
     pub fn means(&self) -> Option<(f64, f64)> {
         let mean = |sum: i128| sum as f64 / self.packets as f64 / 1e9;
         (self.packets >= FEW).then(|| (mean(self.waited), mean(self.added)))
     }
 
-    /// Why the waiting time on the link `name` is invalid, if the tester changed it.
+    /// Why the waiting time on the link `name` is invalid, if the tester changed it too much.
     pub fn fault_of_waiting(&self, name: &str) -> Option<String> {
         let (waited, added) = self.means()?;
         self.fault(name, LEAST_SHARE, waited - added, "the punctual waiting time")
     }
 
-    /// Why results of the link `name` are invalid: the tester changed the passage time of packets too much,
-    /// and so the round trips of senders that wait for answers.
+    /// Why results of the link `name` are invalid, if the tester changed the passage time of packets too much. This
+    /// also changes the round-trip times of senders that wait for answers.
     pub fn fault_of_passage(&self, name: &str) -> Option<String> {
         let (waited, added) = self.means()?;
         let sent = self.sent as f64 / self.packets as f64 / 1e9;
@@ -94,7 +98,7 @@ impl Displacement {
         )
     }
 
-    /// Reports that the tester moved the mean waiting time by more than a share of `of`, s.
+    /// Returns a sentence if the tester changed the mean waiting time by more than the given share of `of`, s.
     fn fault(&self, name: &str, share: f64, of: f64, what: &str) -> Option<String> {
         let (waited, added) = self.means()?;
         let moved = added.abs();
@@ -112,13 +116,13 @@ impl Displacement {
     }
 }
 
-/// `a - b`, ns, limited to a quarter of the range.
+/// The difference `a - b`, ns, limited to a quarter of the range of `i64`.
 pub(crate) fn difference(a: Instant, b: Instant) -> i64 {
     const FARTHEST: i128 = i64::MAX as i128 / 4;
     (i128::from(a.as_nanos()) - i128::from(b.as_nanos())).clamp(-FARTHEST, FARTHEST) as i64
 }
 
-/// Packets that a node received and must forward, in order of arrival.
+/// Packets that a node has received and must forward, in order of arrival.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct NodeTransit(VecDeque<HandedPacket>);
 
@@ -132,7 +136,7 @@ struct HandedPacket {
 }
 
 impl NodeTransit {
-    /// The node receives at `at` a packet that left its link at `left`. The difference is the router's
+    /// Records that the node receives at `at` a packet that left its link at `left`. The difference is the router's
     /// lateness.
     pub fn enters(&mut self, packet: &IpHeader, left: Instant, at: Instant) {
         while self.0.front().is_some_and(|before| at.since(before.at) > SETTLING) || self.0.len() == UNDERWAY
@@ -142,7 +146,7 @@ impl NodeTransit {
         self.0.push_back(HandedPacket { mark: mark(packet), left, at });
     }
 
-    /// When the packet that the node forwards now had left its previous link, if known.
+    /// Removes the packet that the node forwards now, and returns when it left its previous link, if that is known.
     pub fn leaves(&mut self, packet: &IpHeader) -> Option<Instant> {
         let mark = mark(packet);
         let place = self.0.iter().position(|handed| handed.mark == mark)?;
@@ -150,7 +154,7 @@ impl NodeTransit {
     }
 }
 
-/// A hash of the fields that a packet keeps on the next link.
+/// A hash of the header fields that do not change when a node forwards a packet.
 fn mark(packet: &IpHeader) -> u64 {
     let IpHeader { src, dst, protocol, id, offset, len, .. } = packet;
     let mut hasher = DefaultHasher::new();

@@ -1,8 +1,8 @@
 //! Moves frames of nodes through the links of the scenario.
 //!
-//! A frame enters a link at the kernel's time stamp of its arrival, even if it is read late. It leaves when
-//! the link says so, never earlier. Links advance only to what is due, so an arrival that is still in the
-//! ring finds them in the right state.
+//! A frame enters a link at the kernel's time stamp of its arrival, even if the router reads it later. It is sent when
+//! the link delivers it, never earlier. Links advance only to the time of the next due event, so they are in the right
+//! state for frames that are still in the ring.
 
 use std::collections::VecDeque;
 use std::sync::OnceLock;
@@ -27,29 +27,29 @@ use crate::port::{PerPort, PortId};
 use crate::ring::{FrameSender, ReceiveRing};
 use crate::testbed::Testbed;
 
-/// Slots of the ring: more than 100 ms of frames at 100,000 frames/s.
+/// Number of slots of the ring, for more than 100 ms at 100,000 frames/s.
 const SLOTS: usize = 16_384;
-/// Frames per read. Due frames are sent between two reads.
+/// Maximum number of frames per read. Due frames are sent between two reads.
 const BATCH: usize = 64;
-/// The longest wait, so that the end of the run is noticed.
+/// Maximum duration of a wait. After each wait, the router checks whether the run has ended.
 const LONGEST_WAIT: Duration = Duration::from_millis(20);
-/// Reads in a row before other work: as many as empty the ring. Otherwise a fast sender could keep the router
-/// from its end.
+/// Maximum number of consecutive reads before other work. They can empty the whole ring. Without this limit, a fast
+/// sender could prevent the router from ending.
 const TURNS: usize = SLOTS / BATCH;
-/// Interval at which the wall clock, by which frames are stamped, is checked for steps.
+/// Interval at which the router checks for steps of the wall clock, from which frames get their time stamps.
 const CLOCK_CHECK: Duration = Duration::from_secs(1);
-/// Unused parcels that are kept for reuse.
+/// Maximum number of unused parcels that are kept for reuse.
 const SPARE: usize = 4096;
 
-/// The links of a scenario, driven with the frames of a testbed.
+/// The router: the links of a scenario, which carry the frames of a testbed.
 pub(crate) struct Router {
     ring: ReceiveRing,
-    /// By the port at which a frame leaves.
+    /// The senders, by the port at which a frame leaves.
     senders: PerPort<FrameSender>,
-    /// By the port at which a frame arrives.
+    /// The directions of the links (wires), by the port at which a frame arrives.
     wires: PerPort<Wire<Parcel>>,
     meters: PerPort<WireMeters>,
-    /// The latest time that was given to each wire.
+    /// The latest time to which each wire has advanced.
     advanced_to: PerPort<Instant>,
     /// Frames that have left a wire and are to be sent, in time order.
     departing: Vec<DepartingFrame>,
@@ -60,7 +60,7 @@ pub(crate) struct Router {
     end: Instant,
     recognition: Recognition,
     passages: Passages,
-    /// By node: packets that it received and must forward.
+    /// For each node, the packets that it has received and must forward.
     underway: Vec<NodeTransit>,
     displaced: PerPort<Displacement>,
     down_interfaces: DownInterfaces,
@@ -71,21 +71,21 @@ pub(crate) struct Router {
     /// Whether the sink wants the lateness of each frame.
     wants_lateness: bool,
     emit: Box<dyn FnMut(ObservationBatch) + Send>,
-    /// Frames with an IP packet that arrived.
+    /// Number of frames with an IP packet that have arrived.
     arrivals: u32,
-    /// When the last of them arrived or left.
+    /// When the last frame arrived or left.
     last: Instant,
     drained: bool,
     report: RouterReport,
 }
 
-/// Tells the router that the run is over.
+/// Signals to the router that the run is over.
 #[derive(Debug, Default)]
 pub(crate) struct StopSignal(OnceLock<Instant>);
 
 impl StopSignal {
     pub fn set(&self, end: Instant) {
-        // The first value stays.
+        // If a value has already been set, it is kept.
         let _ = self.0.set(end);
     }
 
@@ -110,16 +110,16 @@ struct WireChange {
     words: String,
 }
 
-/// The nodes whose frames the sink wants, and where they pass.
+/// The nodes whose frames the sink captures, and the ports of the nodes.
 struct FrameTap {
-    /// By node.
+    /// For each node, whether its frames are captured.
     wanted: Vec<bool>,
-    /// By port: the node at the other end of the veth pair.
+    /// For each port, the node at the other end of the veth pair.
     nodes: PerPort<usize>,
 }
 
 impl Router {
-    /// The links of `run` at rest. `emit` receives what `sink` wants.
+    /// A router with the links of `run`, without frames. `emit` gets the observations that `sink` wants.
     ///
     /// # Errors
     /// If the kernel refuses the ring or a sending socket.
@@ -165,27 +165,27 @@ impl Router {
             last: Instant::ZERO,
             drained: false,
             report: RouterReport::default(),
-            // Last: frames from here on belong to the run.
+            // The ring is opened last, because all frames from now on belong to the run.
             ring: ReceiveRing::open(testbed, SLOTS)?,
         })
     }
 
-    /// Which interfaces of nodes are down, shared with the thread that changes them.
+    /// The states of the nodes' interfaces, which are shared with the thread that changes them.
     pub fn down_interfaces(&self) -> DownInterfaces {
         self.down_interfaces.clone()
     }
 
-    /// Moves frames until `stop`. The epoch of `clock` is the start of the run.
+    /// Moves frames until `stop` is set. The epoch of `clock` is the start of the run.
     ///
     /// # Errors
-    /// If the kernel fails, or packets do not balance (a defect of a link).
+    /// If a system call fails, or the packet counts do not balance (a defect of a link).
     pub fn run(mut self, clock: Clock, stop: &StopSignal) -> Result<RouterReport, RunError> {
         self.report.no_priority = become_real_time().err().map(|error| error.to_string());
         let _awake = CpuLatencyLimit::keep();
         let mut offset = RealtimeOffset::measure();
         let ended = self.forward(&clock, &mut offset, stop);
         if ended.is_err() {
-            // No frame passes any more, so nodes need not continue.
+            // No more frames are forwarded, so the nodes need not continue.
             (self.emit)(ObservationBatch::drained());
         }
         let end = ended?;
@@ -200,7 +200,7 @@ impl Router {
         self.finish(clock.now())
     }
 
-    /// Moves frames until `stop`, and returns the end of the run.
+    /// Moves frames until `stop` is set, and returns the end of the run.
     fn forward(
         &mut self,
         clock: &Clock,
@@ -244,14 +244,15 @@ impl Router {
         }
     }
 
-    /// Reads frames that have arrived. Does what was due before each frame. Returns whether there were any.
+    /// Reads frames that have arrived. Before each frame, handles the events that were due before its arrival. Returns
+    /// whether there were frames.
     fn read(&mut self, clock: &Clock, offset: &RealtimeOffset) -> bool {
-        // The ring lends its slots during the read, while all else changes.
+        // The slots of the ring are borrowed during the read, so the frames are first copied into this array.
         let mut arrived: [Option<(Instant, u32, Option<Parcel>)>; BATCH] = [const { None }; BATCH];
         let Self { ring, spare, arrivals, passages, report, .. } = self;
         let count = ring.read(BATCH, |frames| {
-            // All these frames have arrived, so a later stamp means a clock step. The clock is read after the
-            // ring: an earlier value would cut the wait of frames that arrived in between.
+            // All these frames have arrived, so a time stamp after `now` means that the clock was stepped. The clock is
+            // read after the ring. An earlier value would shorten the waiting time of frames that arrived in between.
             let now = clock.now();
             for (frame, place) in frames.iter().zip(&mut arrived) {
                 let stamp = u64::try_from(frame.at.as_nanos()).unwrap_or(u64::MAX);
@@ -269,7 +270,7 @@ impl Router {
             frames.len()
         });
         for (at, interface, parcel) in arrived.into_iter().flatten() {
-            // An interface may be a foreign one, made in the router's namespace by someone else.
+            // The interface may have been made in the router's namespace by another program.
             let from = PortId::of_interface(interface).filter(|from| self.wires.get(*from).is_some());
             match (from, parcel) {
                 (Some(from), Some(parcel)) => self.offer(at, from, parcel),
@@ -280,7 +281,7 @@ impl Router {
         count > 0
     }
 
-    /// Gives a frame of a node that arrived at the port `from` to its wire.
+    /// Passes a frame that arrived at the port `from` to its wire.
     fn offer(&mut self, at: Instant, from: PortId, parcel: Parcel) {
         self.advance(at);
         self.last = at;
@@ -297,7 +298,7 @@ impl Router {
         }
     }
 
-    /// Counts the packet of a node, and the effect of its lateness on the waiting time at the link.
+    /// Counts the packet of a node, and records the effect of its lateness on the waiting time at the link.
     fn account(&mut self, now: Instant, from: PortId, parcel: &Parcel) {
         let node = self.tap.nodes[from];
         let due = if self.passages.offered(node, parcel) {
@@ -311,14 +312,15 @@ impl Router {
         }
     }
 
-    /// When the next action is due.
+    /// When the next event of a link, change of a link or sampling tick is due.
     fn next(&self) -> Instant {
         let wires = self.wires.iter().filter_map(Wire::poll_timeout).min();
         let change = self.changes.front().map(|change| change.at);
         [wires, change, Some(self.next_tick)].into_iter().flatten().fold(Instant::NEVER, Instant::min)
     }
 
-    /// Does what is due by `now`, in time order. A call with an earlier `now` than before does nothing.
+    /// Handles all events that are due by `now`, in time order. If `now` is earlier than in a previous call, nothing is
+    /// done.
     fn advance(&mut self, now: Instant) {
         loop {
             let at = self.next();
@@ -341,7 +343,7 @@ impl Router {
         }
     }
 
-    /// Takes the frames that have left a wire.
+    /// Takes the frames that have left a wire, and queues them for sending.
     fn deliver(&mut self, now: Instant, wire: PortId) {
         while let Some(Delivery { at, packet, .. }) = self.wires[wire].poll_deliver(now) {
             let to = wire.far();
@@ -361,7 +363,7 @@ impl Router {
         self.wires[wire].apply(at, event);
     }
 
-    /// Reports the interval that ends now. After the end of the run nothing is reported.
+    /// Reports the sample interval that ends now. After the end of the run, nothing is reported.
     fn tick(&mut self) {
         let now = self.next_tick;
         self.next_tick = match now {
@@ -382,15 +384,15 @@ impl Router {
         (self.emit)(std::mem::take(&mut self.observations));
     }
 
-    /// Reports notes of single packets before the next tick if they take much memory.
+    /// Reports the notes about single packets before the next sampling tick if they take much memory.
     fn relieve(&mut self) {
         let waits: usize = self.wires.iter().map(Wire::noted_bytes).sum();
         let much = self.observations.bytes() + self.events.bytes() + waits >= FULL;
-        // After the last tick nothing is reported.
+        // After the last sampling tick, nothing is reported.
         if !much || self.next_tick == Instant::NEVER {
             return;
         }
-        // Everything that was due before is done, and the next frame to be read did not arrive much earlier.
+        // All events that were due before have been handled, and the next frame to be read did not arrive much earlier.
         let now = self.advanced_to.iter().copied().fold(Instant::ZERO, Instant::max);
         for ((wire, meters), advanced_to) in
             self.wires.iter_mut().zip(self.meters.iter()).zip(self.advanced_to.iter_mut())
@@ -411,8 +413,8 @@ impl Router {
         }
     }
 
-    /// Sends the frames that have left the wires, in that order. A node must not receive a frame before one
-    /// that left its wire earlier.
+    /// Sends the frames that have left the wires, in the order in which they left. A node must not receive a frame
+    /// before another frame that left its wire earlier.
     fn depart(&mut self, clock: &Clock) {
         let mut departing = std::mem::take(&mut self.departing);
         for departures in departing.chunk_by_mut(|one, next| one.to == next.to) {
@@ -430,7 +432,7 @@ impl Router {
         }
         let room = SPARE.saturating_sub(self.spare.len());
         self.spare.extend(departing.drain(..).map(|departure| departure.packet).take(room));
-        // Its memory is reused.
+        // The memory of the list is reused.
         self.departing = departing;
     }
 
@@ -445,14 +447,14 @@ impl Router {
         }
     }
 
-    /// Sends frames through one port. Returns the indices of those that the node's interface did not take.
+    /// Sends frames through one port. Returns the indices of the frames that the node's interface did not accept.
     fn send(&mut self, departures: &mut [DepartingFrame]) -> Vec<usize> {
         let to = departures[0].to;
         let sender = &self.senders[to];
         let frames: Vec<&[u8]> = departures.iter_mut().map(|departure| departure.packet.finished()).collect();
         let (mut rest, mut left_out) = (&frames[..], Vec::new());
         while !rest.is_empty() {
-            // The frame is lost if the node's interface has no room for it, as in a slow host.
+            // If the receive queue of the node's interface is full, the frame is lost, as in a slow host.
             let sent = sender.send(rest).unwrap_or(0);
             self.report.forwarded += sent as u64;
             if sent < rest.len() {
@@ -469,7 +471,7 @@ impl Router {
         left_out
     }
 
-    /// Reports a packet at the interface of the node opposite to this port, if the sink wants it.
+    /// Reports a packet at the node's interface on the veth pair of this port, if the sink captures the node's frames.
     fn show(&mut self, at: Instant, port: PortId, heading: Heading, parcel: &Parcel) {
         let node = self.tap.nodes[port];
         if self.tap.wanted[node] && at <= self.end {
@@ -480,7 +482,7 @@ impl Router {
         }
     }
 
-    /// The counts of the run, and the check that packets balance.
+    /// Returns the counts of the run, and checks that the packet counts balance.
     fn finish(mut self, now: Instant) -> Result<RouterReport, RunError> {
         for (wire, meters) in self.wires.iter().zip(self.meters.iter()) {
             let unbalanced = |error| RunError::Failed(format!("{}: {error}", meters.name()));
@@ -508,7 +510,7 @@ impl Router {
     }
 }
 
-/// Both directions of every link that is not direct.
+/// Makes the wires: both directions of every link that is not direct.
 fn wires(
     scenario: &Scenario,
     seeds: &Seeds,
@@ -539,7 +541,7 @@ fn wires(
     Ok((wires.into_iter().collect(), meters.into_iter().collect()))
 }
 
-/// Events of links in time order.
+/// The scheduled changes of links, in time order.
 fn changes(scenario: &Scenario) -> VecDeque<WireChange> {
     let of_links = scenario.events.iter().filter_map(|happening| match happening.action {
         Action::Link { link, direction, event } => Some(WireChange {

@@ -1,4 +1,4 @@
-//! Datagrams in packets, whole or in fragments.
+//! Finds complete UDP datagrams in packets and in IP fragments.
 
 use std::collections::VecDeque;
 use std::net::{IpAddr, SocketAddr};
@@ -7,11 +7,11 @@ use netrig_core::protocol;
 
 use super::parcel::Parcel;
 
-/// Incomplete datagrams that are remembered. A kernel drops one after more than 64 later ones of its sender
-/// (`ipfrag_max_dist`).
+/// Maximum number of incomplete datagrams that are remembered. A kernel drops an incomplete datagram after more than 64
+/// later datagrams of the same sender (`ipfrag_max_dist`).
 const INCOMPLETE: usize = 1024;
 
-/// The sockets of the UDP datagram that begins in this packet.
+/// The source and destination of the UDP datagram that begins in this packet.
 pub(super) fn ends(parcel: &Parcel) -> Option<SocketPair> {
     let ip = parcel.ip();
     let [a, b, c, d] = *parcel.payload().first_chunk()?;
@@ -33,7 +33,7 @@ pub(super) struct SocketPair {
     pub to: SocketAddr,
 }
 
-/// Finds when all fragments of a datagram have passed.
+/// Detects when all fragments of a datagram have been recorded.
 #[derive(Debug, Default)]
 pub(super) struct Fragments(VecDeque<IncompleteDatagram>);
 
@@ -43,14 +43,15 @@ struct IncompleteDatagram {
     dst: IpAddr,
     id: u32,
     ends: Option<SocketPair>,
-    /// Offsets of the fragments that have passed. A duplicate counts once.
+    /// Offsets of the fragments that have been recorded. A duplicate counts once.
     offsets: Vec<u32>,
     len: u32,
     whole: Option<u32>,
 }
 
 impl Fragments {
-    /// Takes a UDP datagram or a fragment of one. Returns the sockets if the datagram is complete now.
+    /// Records a UDP datagram or a fragment of a datagram. Returns the source and destination if the datagram is now
+    /// complete.
     pub fn passes(&mut self, parcel: &Parcel) -> Option<SocketPair> {
         let ip = parcel.ip();
         if ip.protocol != protocol::UDP {

@@ -1,4 +1,4 @@
-//! The router: moves every frame of the nodes through the links of the scenario, in real time.
+//! The router. It moves every frame of the nodes through the links of the scenario, in real time.
 
 mod displacement;
 mod forwarding;

@@ -1,13 +1,14 @@
-//! Observations of the router on their way to the sink, so that the router's thread does not wait for it.
+//! Batches of observations. The router sends them to another thread, which passes them to the sink, so the router does
+//! not wait for the sink.
 
 use netrig_core::{Frame, Note, PackedBytes, PacketEvent, Sample, Sink, Subject};
 
-/// How many batches and agent messages may be queued: those of 25 s at the usual sample interval, at most
-/// about [`FULL`] bytes each. If the queue is full, the router and the interface events wait. They record
-/// this lateness, which makes the run invalid. Nothing is lost, and memory stays bounded.
+/// Capacity of the queue for batches and agent messages. At the usual sample interval, this corresponds to 25 s. Each
+/// entry has at most about [`FULL`] bytes, so the memory is limited. If the queue is full, the router and the threads
+/// of interface events wait. No observation is lost, but the recorded lateness makes the run invalid.
 pub(crate) const UNTAKEN: usize = 256;
 
-/// A batch is sent when it reaches this size, bytes, however long the sample interval is.
+/// A batch is sent before the end of the sample interval if it reaches this size, bytes.
 pub(super) const FULL: usize = 1 << 20;
 
 /// Observations since the last batch.
@@ -16,7 +17,7 @@ pub(crate) struct ObservationBatch {
     samples: Vec<(Subject, Sample)>,
     notes: Vec<Note>,
     packets: Vec<PacketEvent>,
-    /// Frames without their bytes, and the bytes.
+    /// Captured frames. Their bytes are stored separately.
     frames: PackedBytes<Frame<'static>>,
     /// Whether the run is over and no frame is in transit.
     drained: bool,
@@ -25,7 +26,7 @@ pub(crate) struct ObservationBatch {
 }
 
 impl ObservationBatch {
-    /// The run is over and no frame is in transit.
+    /// A batch that reports that the run is over and no frame is in transit.
     pub fn drained() -> Self {
         Self { drained: true, ..Self::default() }
     }
@@ -39,12 +40,12 @@ impl ObservationBatch {
         self.drained
     }
 
-    /// Memory of its lists and their contents, bytes.
+    /// Approximate memory of the lists and their contents, bytes.
     pub const fn bytes(&self) -> usize {
         self.bytes
     }
 
-    /// Passes everything to `sink`.
+    /// Passes all observations to `sink`.
     pub fn send_to(self, sink: &mut dyn Sink) {
         self.samples.into_iter().for_each(|(subject, sample)| sink.sample(subject, sample));
         self.notes.into_iter().for_each(|note| sink.note(note));

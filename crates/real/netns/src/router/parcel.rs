@@ -1,4 +1,4 @@
-//! A frame on its way through the router.
+//! A frame inside the router.
 
 use std::net::IpAddr;
 
@@ -11,8 +11,8 @@ pub(crate) const ETHERNET: usize = 14;
 const IPV4: u16 = 0x0800;
 const IPV6: u16 = 0x86dd;
 
-/// A frame with the header that links may change. It is a pointer, because queues and lines move it several
-/// times.
+/// A frame, with a parsed header that links may change. The contents are on the heap, because queues and links move
+/// the value several times.
 #[derive(Clone, Debug)]
 pub(crate) struct Parcel(Box<ParcelContent>);
 
@@ -21,16 +21,17 @@ struct ParcelContent {
     header: Header,
     /// The header on arrival.
     ip: IpHeader,
-    /// The code point and the ECN field in the bytes.
+    /// The DSCP and the ECN field that `bytes` contains.
     written: (Dscp, Ecn),
+    /// The number of the packet in the run.
     number: u32,
-    /// From the first byte of the Ethernet header.
+    /// The frame, from the first byte of the Ethernet header.
     bytes: Vec<u8>,
 }
 
 impl Parcel {
-    /// Parses a frame, the run's `number`-th. `None` if it has no IP packet. `room` is an unused parcel whose
-    /// memory is reused.
+    /// Parses a frame. `number` is its number in the run. `room` is an unused parcel whose memory is reused. `None` if
+    /// the frame contains no complete IP packet.
     pub fn read(bytes: &[u8], number: u32, room: Option<Self>) -> Option<Self> {
         let ip = read_ip(bytes)?;
         let (header, written) = (header(&ip, bytes), (ip.dscp, ip.ecn));
@@ -49,7 +50,7 @@ impl Parcel {
         Some(Self(content))
     }
 
-    /// The frame to be sent, with the links' changes of the header written into it.
+    /// Writes the header changes of the links into the frame, and returns the frame for sending.
     pub fn finished(&mut self) -> &[u8] {
         let ParcelContent { header, written, bytes, .. } = &mut *self.0;
         if (header.dscp, header.ecn) != *written {
@@ -59,7 +60,7 @@ impl Parcel {
         bytes
     }
 
-    /// The packet's bytes, with the changes that were written so far.
+    /// The bytes of the IP packet, with the header changes that have been written so far.
     pub fn packet(&self) -> &[u8] {
         &self.0.bytes[ETHERNET..]
     }
@@ -69,7 +70,7 @@ impl Parcel {
         &self.0.ip
     }
 
-    /// The bytes behind the packet's header, including the padding of a short frame.
+    /// The bytes after the IP header, including the padding of a short frame.
     pub fn payload(&self) -> &[u8] {
         &self.packet()[self.0.ip.header_len as usize..]
     }
@@ -93,7 +94,8 @@ impl NumberedPacket for Parcel {
     }
 }
 
-/// The header of the IP packet in an Ethernet frame. `None` if there is none or the packet is truncated.
+/// The header of the IP packet in an Ethernet frame. `None` if the frame contains no IP packet, or the packet is
+/// truncated.
 fn read_ip(frame: &[u8]) -> Option<IpHeader> {
     let kind = u16::from_be_bytes(*frame.get(12..)?.first_chunk()?);
     let packet = frame.get(ETHERNET..)?;
@@ -102,8 +104,8 @@ fn read_ip(frame: &[u8]) -> Option<IpHeader> {
     (kind == kind_of && ip.len as usize <= packet.len()).then_some(ip)
 }
 
-/// The header that links see. Extension headers of IPv6 are not parsed: the first one counts as the protocol,
-/// without ports.
+/// The header that links use. Extension headers of IPv6 are not parsed: the type of the first extension header counts
+/// as the protocol, and the ports are 0.
 fn header(ip: &IpHeader, frame: &[u8]) -> Header {
     let IpHeader { src, dst, next, len, dscp, ecn, .. } = *ip;
     // Only the first fragment has ports.
@@ -113,7 +115,7 @@ fn header(ip: &IpHeader, frame: &[u8]) -> Header {
     Header { flow, ip_len: len, dscp, ecn }
 }
 
-/// Source and destination address of the IP packet in an Ethernet frame, also if it is truncated or altered.
+/// Source and destination address of the IP packet in an Ethernet frame, even if the packet is truncated or altered.
 pub(super) fn addresses(frame: &[u8]) -> Option<[IpAddr; 2]> {
     let kind = u16::from_be_bytes(*frame.get(12..)?.first_chunk()?);
     let packet = frame.get(ETHERNET..)?;
@@ -126,7 +128,7 @@ pub(super) fn addresses(frame: &[u8]) -> Option<[IpAddr; 2]> {
     }
 }
 
-/// Source and destination port, the first fields of every transport header that has ports.
+/// Source and destination port, which are the first fields of the TCP, UDP and SCTP headers.
 fn ports(number: u8, transport: &[u8]) -> (u16, u16) {
     match transport.first_chunk() {
         Some([a, b, c, d]) if [protocol::TCP, protocol::UDP, protocol::SCTP].contains(&number) => {
@@ -136,7 +138,7 @@ fn ports(number: u8, transport: &[u8]) -> (u16, u16) {
     }
 }
 
-/// Writes code point and ECN field into a parsed IP packet.
+/// Writes the DSCP and the ECN field into an IP packet that has been parsed before.
 fn write_class(packet: &mut [u8], header: Header) {
     let class = header.traffic_class();
     if packet[0] >> 4 == 6 {
@@ -155,7 +157,7 @@ fn write_class(packet: &mut [u8], header: Header) {
 mod tests {
     use super::*;
 
-    /// 115 B of UDP from 192.168.0.1 to 192.168.0.199. The checksum 0xb861 was computed by hand.
+    /// An IP packet of 115 B with UDP from 192.168.0.1 to 192.168.0.199. The checksum 0xb861 was computed by hand.
     fn frame() -> Vec<u8> {
         let mut frame = vec![0; ETHERNET + 115];
         frame[12..14].copy_from_slice(&IPV4.to_be_bytes());
@@ -179,7 +181,7 @@ mod tests {
         parcel.header_mut().ecn = Ecn::Ce;
         let out = parcel.finished().to_vec();
         assert_eq!(class_of(&out), (Dscp(46), Ecn::Ce));
-        // The sum over a valid header including its checksum is all ones (RFC 1071 section 1).
+        // The sum over a valid header, including its checksum, has all bits set (RFC 1071 section 1).
         assert_eq!(internet_checksum(&[&out[ETHERNET..ETHERNET + 20]]), 0);
         parcel.header_mut().dscp = Dscp(0);
         parcel.header_mut().ecn = Ecn::NotEct;

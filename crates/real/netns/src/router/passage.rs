@@ -1,5 +1,5 @@
-//! Packets inside nodes: between two links, and between a link and a socket, a packet is in a kernel. No
-//! packet may be lost there without notice.
+//! Checks for packet losses inside nodes. Between two links, and between a link and a socket, a packet is in the kernel
+//! of a node. Every loss there must be reported.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::net::{IpAddr, SocketAddr};
@@ -14,25 +14,26 @@ use super::fragments::{Fragments, SocketPair, content, ends};
 use super::parcel::Parcel;
 use crate::wiring::Wiring;
 
-/// If all links were empty for this long, no packet is in transit: a node forwards faster.
+/// A node forwards or reads a packet within this time. If all links were empty for this time, no packet is in transit.
 pub(super) const SETTLING: Duration = Duration::from_millis(20);
-/// How much earlier than the router sees the end a client may close its socket, since it waits for no later
-/// datagrams.
+/// A client does not wait for late datagrams, so it may close its socket this much before the end of the run by the
+/// router's clock.
 const CLOSING: Duration = Duration::from_millis(1);
 
-/// Counts the packets that nodes received, and what they forwarded or read.
+/// Counts the packets that nodes receive, and the packets that they forward or read.
 ///
-/// For a node that forwards, it counts datagrams by their first fragments, and bytes behind the IP headers:
-/// fragmentation changes neither. For a flow of datagrams, it counts complete datagrams at the first link and
-/// at the last. A packet that was delivered less than 20 ms before the last count may still be in transit.
+/// For a node that forwards, it counts datagrams (by their first fragments) and the bytes after the IP headers, because
+/// fragmentation changes neither of these counts. For a flow of datagrams, it counts complete datagrams at the first
+/// and at the last link. A packet that was delivered less than 20 ms before the last count may still be in transit, so
+/// it is not counted.
 pub(crate) struct Passages {
     nodes: Vec<NodePassage>,
-    /// The node of each address.
+    /// The index of the node of each address.
     owners: BTreeMap<IpAddr, usize>,
-    /// Flows of datagrams by the server's address: the flow's number, and the nodes of client and server.
+    /// Flows of datagrams, by the server's address: the flow's number, and the nodes of the client and the server.
     flows: BTreeMap<SocketAddr, (u32, [usize; 2])>,
     ends: BTreeMap<(u32, FlowSide), EndPassage>,
-    /// Flows of datagrams over direct links only, with their names. The router is not between their sockets.
+    /// Numbers and names of flows of datagrams that use only direct links. Their datagrams do not pass the router.
     on_cables: Vec<(u32, String)>,
     /// Delivered packets that may still be in transit inside a node, in time order.
     pending: VecDeque<(Instant, PendingPacket)>,
@@ -44,13 +45,13 @@ pub(crate) struct Passages {
 #[derive(Clone, Debug)]
 struct NodePassage {
     name: String,
-    /// The longest packet that fits all of its links, bytes.
+    /// The longest packet that all links of the node can carry, bytes.
     fits: u32,
-    /// Whether its interfaces go down during the run. Its kernel may then drop packets.
+    /// Whether an interface of the node goes down during the run. The node's kernel may then drop packets.
     shuts: bool,
-    /// Whether one of its links is direct. Packets that it forwards there are not counted.
+    /// Whether one of the node's links is direct. Packets that the node forwards to such a link are not counted.
     has_cable: bool,
-    /// Whether the experiment limits its host. Losses there are then a result.
+    /// Whether the experiment limits the host. If so, losses in the node are a result and not a fault.
     constrained: bool,
     to_forward: PassedTraffic,
     forwarded: PassedTraffic,
@@ -69,7 +70,7 @@ impl PassedTraffic {
     }
 }
 
-/// Counts between the links and the socket at one end of a flow of datagrams.
+/// Counts of datagrams between the link and the socket at one end of a flow.
 #[derive(Clone, Debug, Default)]
 struct EndPassage {
     flow: String,
@@ -87,7 +88,7 @@ enum PendingPacket {
 }
 
 impl Passages {
-    /// The counters for `scenario`, built as `wiring`.
+    /// The counters for `scenario`, whose testbed was built from `wiring`.
     pub fn new(scenario: &Scenario, wiring: &Wiring) -> Self {
         let shuts = |node| {
             let shut =
@@ -113,7 +114,7 @@ impl Passages {
         let owners = ends.flat_map(|end| end.addresses.iter().map(|address| (*address, end.node))).collect();
         let datagrams = scenario.flows.iter().zip(0..).filter(|(flow, _)| {
             let is_udp = matches!(flow.carrier, Carrier::Udp { .. });
-            // SIP users retransmit what is lost, and count the outcome themselves.
+            // SIP flows are excluded: their users retransmit lost messages, and count the outcome themselves.
             is_udp && flow.application.datagram().is_some() && flow.application.sip().is_none()
         });
         let (mut flows, mut at_ends, mut on_cables) = (BTreeMap::new(), BTreeMap::new(), Vec::new());
@@ -151,14 +152,14 @@ impl Passages {
         self.owners.contains_key(address)
     }
 
-    /// Whether `node` forwards the packet: it is neither its source nor its destination.
+    /// Whether `node` forwards the packet, because the node is not its source or destination.
     fn is_others(&self, node: usize, packet: &IpHeader) -> bool {
         let is_others = |address| self.owners.get(address).is_some_and(|owner| *owner != node);
         is_others(&packet.src) && is_others(&packet.dst)
     }
 
-    /// The end of a flow of datagrams between these sockets: the sending end if `sends`, else the receiving
-    /// end. `None` if it is not at `node`.
+    /// The end of the flow whose datagrams have this source and destination: the sending end if `sends` is true,
+    /// otherwise the receiving end. `None` if there is no such flow, or that end is not at `node`.
     fn end_of(&self, node: usize, ends: &SocketPair, sends: bool) -> Option<(u32, FlowSide)> {
         let (server_sends, flow) = match (self.flows.get(&ends.to), self.flows.get(&ends.from)) {
             (Some(flow), _) => (false, flow),
@@ -169,8 +170,8 @@ impl Passages {
         (flow.1[side as usize] == node).then_some((flow.0, side))
     }
 
-    /// When the application at `node` intended to send the datagram that begins in this packet. `None` if the
-    /// datagram has no such stamp, or if the experiment limits the host.
+    /// When the application at `node` intended to send the datagram that begins in this packet. `None` if the datagram
+    /// has no stamp with this time, or if the experiment limits the host.
     pub fn intended(&self, node: usize, parcel: &Parcel) -> Option<Instant> {
         if self.nodes[node].constrained {
             return None;
@@ -180,7 +181,7 @@ impl Passages {
         Some(stamp.intended())
     }
 
-    /// Counts a packet that a node gives to a link. Returns whether the node forwards it.
+    /// Counts a packet that a node sends over a link. Returns whether the node forwards the packet.
     pub fn offered(&mut self, node: usize, parcel: &Parcel) -> bool {
         if self.is_others(node, parcel.ip()) {
             self.nodes[node].forwarded.count(parcel.ip());
@@ -200,8 +201,8 @@ impl Passages {
         self.settle(now);
         let packet = parcel.ip();
         if self.is_others(node, packet) {
-            // A router answers a packet whose hop limit expires, or that is too long and must not be
-            // fragmented. It does not forward it.
+            // If the hop limit of a packet expires, or if it is too long and must not be fragmented, a router answers
+            // it and does not forward it.
             let fits = packet.may_be_cut || packet.len <= self.nodes[node].fits;
             if packet.hops > 1 && fits {
                 self.pending.push_back((now, PendingPacket::ToForward(node, *packet)));
@@ -216,7 +217,7 @@ impl Passages {
         false
     }
 
-    /// Counts the packets that were delivered so long before `now` that they are no longer in transit.
+    /// Counts the packets that were delivered more than [`SETTLING`] before `now`, which are no longer in transit.
     fn settle(&mut self, now: Instant) {
         while let Some((at, handed)) = self.pending.pop_front_if(|(at, _)| now.since(*at) > SETTLING) {
             match handed {
@@ -235,7 +236,7 @@ impl Passages {
     pub fn report(mut self, now: Instant, end: Instant) -> PassageReport {
         self.settle(now);
         if end < self.end {
-            // Sockets were closed early, so datagrams after that had no receiver.
+            // The run was ended early, so sockets were closed before the last datagrams arrived.
             self.ends.values_mut().for_each(|at| at.handed = 0);
             self.on_cables.clear();
         }
@@ -252,12 +253,12 @@ pub(crate) struct PassageReport {
 }
 
 impl PassageReport {
-    /// Losses of packets that no link dropped, one sentence each. `ends` has the counts of the sockets.
+    /// Losses of packets inside nodes, one sentence each. `ends` contains the counts of the sockets.
     pub fn faults(&self, ends: &[EndReport]) -> Vec<String> {
         self.losses(ends, false)
     }
 
-    /// The same for hosts that the experiment limits, where a loss is a result.
+    /// Like [`faults`](Self::faults), but for hosts that the experiment limits, where a loss is a result.
     pub fn notes(&self, ends: &[EndReport]) -> Vec<String> {
         self.losses(ends, true)
     }
@@ -284,8 +285,8 @@ impl PassageReport {
     }
 }
 
-/// Reports datagrams of a flow that were lost between its sockets on direct links. Answers are not checked,
-/// since the last one may arrive after the socket is closed.
+/// Returns a sentence if datagrams of a flow were lost between its sockets on direct links. Answers are not checked,
+/// because the last answer may arrive after the socket is closed.
 fn fault_on_cables(flow: &str, client: &SocketPassage, server: &SocketPassage) -> Option<String> {
     let lost = client.sent.saturating_sub(server.received + server.dropped);
     let sent = client.sent;
@@ -297,7 +298,7 @@ fn fault_on_cables(flow: &str, client: &SocketPassage, server: &SocketPassage) -
 }
 
 impl NodePassage {
-    /// Reports packets that the node did not forward.
+    /// Returns a sentence if the node did not forward all packets.
     fn fault(&self) -> Option<String> {
         let Self { name, to_forward: PassedTraffic { datagrams: handed, bytes }, forwarded, .. } = self;
         let lost = handed.saturating_sub(forwarded.datagrams);
@@ -314,7 +315,7 @@ impl NodePassage {
 }
 
 impl EndPassage {
-    /// Reports datagrams that were lost between the socket and a link.
+    /// Returns a sentence for each direction in which datagrams were lost between the socket and the link.
     fn faults(&self, node: &str, socket: &SocketPassage) -> impl Iterator<Item = String> + use<> {
         let Self { flow, offered, handed, .. } = self;
         let SocketPassage { sent, received, dropped, .. } = *socket;

@@ -1,4 +1,4 @@
-//! Assigns frames to flows, for quantities that only the network can count.
+//! Assigns delivered frames to flows, for quantities that a socket cannot measure.
 
 use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};
@@ -9,17 +9,17 @@ use netrig_experiment::{Carrier, Flow, Route, Scenario};
 use super::parcel::Parcel;
 use crate::ftp;
 
-/// Counts the IP bytes of TCP data segments that reach the receivers of flows, and notes when the data pause.
-/// A socket counts only payload, and it learns of a segment only after all earlier segments have arrived.
+/// Counts the IP bytes of TCP data segments that reach the receivers of flows, and records pauses of the data. A
+/// socket counts only payload, and it reports a segment only after all earlier segments have arrived.
 pub(crate) struct Recognition {
-    /// By the address at which the flow's server listens for data.
+    /// The watched flows, by the address at which the flow's server listens for data.
     flows: BTreeMap<SocketAddr, WatchedFlow>,
     wire_bytes: Vec<u64>,
-    /// When data last arrived, by flow.
+    /// When data last arrived, for each flow.
     last_data: Vec<Option<Instant>>,
-    /// Pauses and resumptions since the last tick.
+    /// Starts and ends of pauses since the last sampling tick.
     marks: Vec<(Subject, Sample)>,
-    /// Data pause if none arrive for longer than this.
+    /// If no data arrives for longer than this, the flow has a pause.
     pause: Duration,
 }
 
@@ -54,7 +54,7 @@ impl Recognition {
         }
     }
 
-    /// Whether it counts a flow. The last link before the receiver must not be direct.
+    /// Whether a flow is watched: it must use TCP, and the last link before its receiver must not be direct.
     pub fn watches(scenario: &Scenario, flow: &Flow) -> bool {
         let answers = flow.application.answers();
         let comes_by = |path: &Route| if answers { path.hops.first() } else { path.hops.last() }.copied();
@@ -62,7 +62,7 @@ impl Recognition {
         is_tcp(flow) && !last.any(|hop| scenario.links[hop.link].is_direct())
     }
 
-    /// A frame was delivered to a node.
+    /// Records a frame that was delivered to a node.
     pub fn delivered(&mut self, at: Instant, node: usize, parcel: &Parcel) {
         let header = parcel.header();
         if self.flows.is_empty() || header.flow.protocol != protocol::TCP {
@@ -80,7 +80,7 @@ impl Recognition {
         }
     }
 
-    /// A data segment was delivered to the receiver.
+    /// Records a data segment of a flow that was delivered to the receiver.
     fn data_arrived(&mut self, at: Instant, flow: u32) {
         let last = self.last_data[flow as usize].replace(at);
         let paused = last.filter(|last| at.since(*last) > self.pause);
@@ -96,7 +96,7 @@ impl Recognition {
         self.marks.push((Subject::Flow(flow), Sample { at, quantity, value: 0.0 }));
     }
 
-    /// The run is over: the last data of each flow begin its last pause.
+    /// Ends the run: the last pause of each flow starts with its last data segment.
     pub fn finish(&mut self) {
         for flow in 0..self.last_data.len() {
             if let Some(last) = self.last_data[flow] {
@@ -106,7 +106,7 @@ impl Recognition {
         }
     }
 
-    /// Reports what was counted since the last tick.
+    /// Reports the bytes and pauses since the last sampling tick.
     pub fn tick(&mut self, at: Instant, sink: &mut dyn Sink) {
         self.marks.drain(..).for_each(|(subject, sample)| sink.sample(subject, sample));
         for (bytes, flow) in self.wire_bytes.iter_mut().zip(0..).filter(|(bytes, _)| **bytes > 0) {
@@ -116,7 +116,7 @@ impl Recognition {
     }
 }
 
-/// Whether a kernel's TCP carries a flow.
+/// Whether the kernel's TCP or MPTCP carries a flow.
 pub(crate) fn is_tcp(flow: &Flow) -> bool {
     matches!(flow.carrier, Carrier::Tcp(_) | Carrier::Mptcp(_))
 }

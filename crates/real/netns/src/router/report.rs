@@ -1,4 +1,4 @@
-//! Report of the router about a run: its counters, and whether it limited the result.
+//! The router's report about a run: its counters, and whether it distorted the result.
 
 use netrig_agent::EndReport;
 use netrig_core::{Duration, Instant, Note, Subject};
@@ -15,21 +15,21 @@ pub(crate) struct RouterReport {
     pub balance: Balance,
     /// Frames that were sent to nodes.
     pub forwarded: u64,
-    /// How late these frames were.
+    /// How late these frames were sent.
     pub lateness: Lateness,
-    /// How far links had advanced beyond the arrival of a frame when it was read. The link treats the frame
-    /// as that much later.
+    /// How far the simulation of a link had advanced beyond the arrival time of a frame when the frame was read. The
+    /// link treats such a frame as if it had arrived later by this time.
     pub overtaken: Lateness,
-    /// The largest step of the wall clock, by which frames are stamped.
+    /// The largest step of the wall clock, from which frames get their time stamps.
     pub stepped: Duration,
-    /// Frames that arrived at the ring, and those that it had no room for.
+    /// Frames that arrived at the ring, and frames that were dropped because it was full.
     pub ring: RingCounters,
     /// Frames that a node's interface refused.
     pub refused: u64,
-    /// Frames for a node's interface that was down.
+    /// Frames that were lost because the node's interface was down.
     pub shut_out: u64,
-    /// Frames without an IP packet between addresses of the testbed, or from an interface that is no link's
-    /// end. No link carries them.
+    /// Frames that contain no IP packet between addresses of the testbed, or that arrived at an interface that is not
+    /// the end of a link. No link carries them.
     pub foreign: u64,
     /// Frames from or to an address of the testbed whose IP packet is truncated or altered, so that no link
     /// can carry it.
@@ -37,7 +37,7 @@ pub(crate) struct RouterReport {
     pub passages: PassageReport,
     /// The effect of lateness on the waiting time in each direction of each link, with the link's name.
     pub displaced: Vec<(String, Displacement)>,
-    /// Why the kernel gave the router's thread no real-time class, if it refused.
+    /// The error of the kernel, if it refused to move the router's thread to the real-time class.
     pub no_priority: Option<String>,
 }
 
@@ -50,7 +50,7 @@ impl RouterReport {
             faults
                 .push(format!("the router could not read {unreadable} frames of the experiment's addresses"));
         }
-        // Nodes would miss the frames that the ring dropped too.
+        // If the ring dropped frames, these frames would also be reported as lost in nodes.
         if self.ring.dropped == 0 {
             faults.extend(self.passages.faults(ends));
         }
@@ -58,13 +58,13 @@ impl RouterReport {
         faults
     }
 
-    /// Why times of packets are invalid, if all else is valid.
+    /// Why packet delays are invalid although the other results may be valid, one sentence each.
     pub fn faults_of_times(&self) -> Vec<String> {
         self.displaced.iter().filter_map(|(name, displaced)| displaced.fault_of_waiting(name)).collect()
     }
 
-    /// Notes for the end `at` of a run: the effect of lateness on waiting, foreign frames, and losses at
-    /// limited hosts.
+    /// Notes for the end `at` of a run: the effect of lateness on waiting times, the number of foreign frames, and
+    /// losses at limited hosts.
     pub fn notes(&self, at: Instant, ends: &[EndReport]) -> Vec<Note> {
         let note = |text| Note { at, subject: Subject::Run, text };
         let waiting = self.displaced.iter().filter_map(|(name, displaced)| {
@@ -123,6 +123,6 @@ impl RouterReport {
 /// If 1 in 100 frames leaves the router later than this, the run is invalid.
 const TOO_LATE: Duration = Duration::from_millis(1);
 
-/// If the waiting time of 1 in 100 frames is short by more than this, because its link had advanced beyond
-/// its arrival, the run is invalid.
+/// If the link had advanced beyond the arrival of a frame by more than this for 1 in 100 frames, their waiting times
+/// are too short and the run is invalid.
 const TOO_FAR_OVERTAKEN: Duration = Duration::from_micros(200);

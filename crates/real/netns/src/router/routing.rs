@@ -10,7 +10,7 @@ use netrig_host::Clock;
 use super::forwarding::{Router, StopSignal};
 use super::report::RouterReport;
 
-/// The router on a thread of its own, which ends with this value.
+/// The router on its own thread. The thread ends when this value is dropped.
 pub(crate) struct RouterThread {
     stop: Arc<StopSignal>,
     thread: Option<JoinHandle<Result<RouterReport, RunError>>>,
@@ -27,7 +27,7 @@ impl RouterThread {
     /// Ends the thread. Counts after `end` are not reported.
     ///
     /// # Errors
-    /// If the router failed before, or packets do not balance.
+    /// If the router has failed, or the packet counts do not balance.
     pub fn stop(mut self, end: Instant) -> Result<RouterReport, RunError> {
         self.end(end).unwrap_or_else(|| Err(RunError::Failed("the router's thread panicked".into())))
     }
@@ -40,7 +40,7 @@ impl RouterThread {
 
 impl Drop for RouterThread {
     fn drop(&mut self) {
-        // The owner that drops it reports another error.
+        // The error is ignored, because the owner drops this value only to report another error.
         let _ = self.end(Instant::ZERO);
     }
 }

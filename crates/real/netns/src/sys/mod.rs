@@ -1,5 +1,5 @@
-//! System calls without a safe wrapper in a library, and memory that is shared with the kernel. Each is
-//! behind a function that cannot be misused.
+//! Safe functions for system calls that have no safe wrapper in a library, and for memory that is shared with the
+//! kernel.
 
 mod packet_socket;
 mod slots;

@@ -14,12 +14,12 @@ fn checked(result: libc::c_int) -> io::Result<()> {
 }
 
 impl PacketSocket {
-    /// Opens one in the namespace of the calling thread.
+    /// Opens a packet socket in the namespace of the calling thread.
     pub fn open() -> io::Result<Self> {
         Ok(Self(socket_with(AddressFamily::PACKET, SocketType::RAW, SocketFlags::CLOEXEC, None)?))
     }
 
-    /// Sets an option of 32-bit numbers.
+    /// Sets an option whose value consists of 32-bit numbers.
     #[expect(unsafe_code, reason = "no safe wrapper takes an option by number")]
     pub fn set<const N: usize>(&self, level: i32, option: i32, value: [u32; N]) -> io::Result<()> {
         let (at, length) = ((&raw const value).cast(), size_of_val(&value) as libc::socklen_t);
@@ -27,7 +27,7 @@ impl PacketSocket {
         checked(unsafe { libc::setsockopt(self.0.as_raw_fd(), level, option, at, length) })
     }
 
-    /// Reads an option of 32-bit numbers.
+    /// Reads an option whose value consists of 32-bit numbers.
     #[expect(unsafe_code, reason = "no safe wrapper takes an option by number")]
     pub fn get<const N: usize>(&self, level: i32, option: i32) -> io::Result<[u32; N]> {
         let mut value = [0; N];
@@ -38,7 +38,8 @@ impl PacketSocket {
         Ok(value)
     }
 
-    /// Binds it to an interface, or to all with 0. With a `protocol` it receives from then on.
+    /// Binds the socket to an interface; 0 means all interfaces. If `protocol` is not 0, the socket receives frames
+    /// from now on.
     #[expect(unsafe_code, reason = "no safe wrapper has addresses of packet sockets")]
     pub fn bind(&self, interface: u32, protocol: u16) -> io::Result<()> {
         let address = libc::sockaddr_ll {

@@ -7,7 +7,8 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use super::PacketSocket;
 
-/// The memory of a receive ring of version 2: slots of one size, each owned by the kernel or by this process.
+/// The memory of a receive ring of version 2. It consists of slots of the same size. At any time, each slot is owned by
+/// the kernel or by this process.
 pub(crate) struct Slots {
     memory: NonNull<u8>,
     slot: usize,
@@ -18,18 +19,18 @@ pub(crate) struct Slots {
 #[expect(unsafe_code, reason = "a pointer to shared memory is no thread's")]
 unsafe impl Send for Slots {}
 
-/// A slot that the kernel has filled and that was not yet returned.
+/// A slot that the kernel has filled and that has not yet been returned.
 pub(crate) struct FilledSlot<'a> {
-    /// `struct tpacket2_hdr`.
+    /// The header of the slot (`struct tpacket2_hdr`).
     pub header: libc::tpacket2_hdr,
-    /// The number of the interface at which it arrived.
+    /// The index of the interface at which the frame arrived.
     pub interface: u32,
-    /// The frame from its first byte, as far as it fits.
+    /// The frame from its first byte, truncated if it is longer than the slot.
     pub bytes: &'a [u8],
 }
 
 impl Slots {
-    /// Maps `count` slots of `slot` bytes, with which the ring of `socket` was set up.
+    /// Maps the ring of `socket`, which was set up with `count` slots of `slot` bytes.
     ///
     /// # Errors
     /// If the ring has another size.
@@ -58,7 +59,7 @@ impl Slots {
         unsafe { self.memory.as_ptr().add(place * self.slot) }
     }
 
-    /// The owner of a slot: the first word of its header.
+    /// The status word of a slot, which shows its owner. It is the first word of the slot's header.
     #[expect(unsafe_code, reason = "memory that is shared with the kernel")]
     fn status(&self, place: usize) -> &AtomicU32 {
         // SAFETY: slots are aligned to at least 16 bytes and live as long as `self`. Both sides write this
@@ -70,13 +71,13 @@ impl Slots {
     /// The contents of a slot, if this process owns it.
     #[expect(unsafe_code, reason = "memory that is shared with the kernel")]
     pub fn filled(&self, place: usize) -> Option<FilledSlot<'_>> {
-        // Acquire: the rest of the slot is read after this.
+        // Acquire ordering: the rest of the slot is read after the status.
         if self.status(place).load(Ordering::Acquire) & libc::TP_STATUS_USER == 0 {
             return None;
         }
         let start = self.start(place);
-        // SAFETY: the kernel does not touch a slot that this process owns. Behind the header, aligned to 16
-        // bytes, the kernel has written a link-layer address. Both consist of numbers only.
+        // SAFETY: the kernel does not write to a slot that this process owns. After the header, aligned to 16
+        // bytes, the kernel has written a link-layer address. Both consist only of numbers.
         let (header, address) = unsafe {
             let header = start.cast::<libc::tpacket2_hdr>().read();
             let behind = size_of::<libc::tpacket2_hdr>().next_multiple_of(libc::TPACKET_ALIGNMENT);
@@ -84,15 +85,15 @@ impl Slots {
         };
         let (from, length) = (usize::from(header.tp_mac), header.tp_snaplen as usize);
         assert!(from + length <= self.slot, "a frame that ends behind its slot");
-        // SAFETY: the range is within the slot, as checked above. The kernel does not touch it until
-        // `give_back`, which takes `self` mutably and so only after `bytes` is dropped.
+        // SAFETY: the range is within the slot, as checked above. The kernel does not write to it before
+        // `give_back`, which takes `self` mutably and can therefore be called only after `bytes` is dropped.
         let bytes = unsafe { std::slice::from_raw_parts(start.add(from), length) };
         Some(FilledSlot { header, interface: address.sll_ifindex as u32, bytes })
     }
 
     /// Returns a slot to the kernel.
     pub fn give_back(&mut self, place: usize) {
-        // Release: the slot was read before this.
+        // Release ordering: the slot has been read before the status is written.
         self.status(place).store(libc::TP_STATUS_KERNEL, Ordering::Release);
     }
 }

@@ -1,4 +1,4 @@
-//! Namespaces and limits of threads and of child processes.
+//! Sets namespaces and limits of threads and of child processes.
 
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
@@ -8,8 +8,8 @@ use std::process::Command;
 use rustix::process::Signal;
 use rustix::thread::{CpuSet, LinkNameSpaceType, UnshareFlags, move_into_link_name_space, sched_setaffinity};
 
-/// Moves the calling thread into a new network namespace, which ends with the thread unless something else
-/// holds it.
+/// Moves the calling thread into a new network namespace. The namespace ends with the thread, unless a file
+/// descriptor or a mount keeps it.
 #[expect(unsafe_code, reason = "no safe wrapper tells the harmless flags from the others")]
 pub(crate) fn unshare_network() -> io::Result<()> {
     // SAFETY: the call is unsafe because of CLONE_FILES, which takes file descriptors away from other
@@ -17,14 +17,14 @@ pub(crate) fn unshare_network() -> io::Result<()> {
     Ok(unsafe { rustix::thread::unshare_unsafe(UnshareFlags::NEWNET) }?)
 }
 
-/// Gives the calling thread mounts of its own, which end with it.
+/// Moves the calling thread into a new mount namespace, which ends with the thread.
 #[expect(unsafe_code, reason = "no safe wrapper tells the harmless flags from the others")]
 pub(crate) fn unshare_mounts() -> io::Result<()> {
     // SAFETY: as above; CLONE_NEWNS changes only the calling thread's view of the file system.
     Ok(unsafe { rustix::thread::unshare_unsafe(UnshareFlags::NEWNS) }?)
 }
 
-/// The kernel kills the child of `command` as soon as the thread that started it ends.
+/// Makes the kernel kill the child of `command` as soon as the thread that started it ends.
 #[expect(unsafe_code, reason = "what happens between fork and exec is never checked")]
 pub(crate) fn die_with_starter(command: &mut Command) {
     let starter = rustix::process::getpid();
@@ -41,7 +41,7 @@ pub(crate) fn die_with_starter(command: &mut Command) {
     unsafe { command.pre_exec(bind) };
 }
 
-/// Starts the child of `command` in a network namespace.
+/// Makes the child of `command` start in a network namespace.
 #[expect(unsafe_code, reason = "what happens between fork and exec is never checked")]
 pub(crate) fn start_in(command: &mut Command, namespace: OwnedFd) {
     let enter = move || {
@@ -53,7 +53,7 @@ pub(crate) fn start_in(command: &mut Command, namespace: OwnedFd) {
     unsafe { command.pre_exec(enter) };
 }
 
-/// The child of `command` joins control groups by writing to these files.
+/// Makes the child of `command` join control groups, by writing to these files.
 #[expect(unsafe_code, reason = "what happens between fork and exec is never checked")]
 pub(crate) fn join(command: &mut Command, cgroup_files: Vec<OwnedFd>) {
     // 0 stands for the writing process (cgroups(7)).
@@ -68,7 +68,7 @@ pub(crate) fn join(command: &mut Command, cgroup_files: Vec<OwnedFd>) {
     unsafe { command.pre_exec(enter) };
 }
 
-/// Binds the child of `command` and its descendants to processors.
+/// Makes the child of `command` and its descendants run only on these processors.
 #[expect(unsafe_code, reason = "what happens between fork and exec is never checked")]
 pub(crate) fn bind_to(command: &mut Command, processors: CpuSet) {
     let bind = move || sched_setaffinity(None, &processors).map_err(io::Error::from);

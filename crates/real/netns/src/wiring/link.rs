@@ -1,4 +1,4 @@
-//! The plan of a link: its interfaces with names and addresses.
+//! The plan of a link: the names and addresses of its interfaces.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
@@ -6,7 +6,7 @@ use netrig_experiment::{LinkSettings, LinkSpec};
 
 use crate::port::PortId;
 
-/// MTU of Ethernet, bytes; also of a link without an `mtu`.
+/// MTU of Ethernet, bytes. It is also the default MTU of a link.
 const ETHERNET_MTU: u64 = 1500;
 /// "Every internet module must be able to forward a datagram of 68 octets" (RFC 791 section 3.2).
 const SMALLEST_IPV4_MTU: u64 = 68;
@@ -18,32 +18,33 @@ pub(crate) const LARGEST_MTU: u64 = 65_535;
 /// IFNAMSIZ of Linux's `if.h` without the NUL byte.
 const LONGEST: usize = 15;
 
-/// Names that Linux reserves: the loopback interface, and the folders beside those of interfaces in
-/// `/proc/sys/net/ipv4/conf`.
+/// Names that an interface cannot have: that of the loopback interface, and two folders in
+/// `/proc/sys/net/ipv4/conf` that do not belong to an interface.
 const TAKEN: [&str; 3] = ["lo", "all", "default"];
 
-/// A link: two veth pairs that the router joins, or one veth pair between two nodes, which the router does
-/// not see.
+/// A link. It consists of two veth pairs that the router joins. A direct link consists of one veth pair between
+/// two nodes, and the router does not receive its frames.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LinkWiring {
     /// The link's name in the scenario.
     pub link: String,
     /// MTU of the interfaces, bytes. The link itself may drop shorter packets.
     pub mtu: u32,
-    /// In the order of the link's ends.
+    /// The two ends, in the order of the scenario.
     pub ends: [LinkEnd; 2],
 }
 
 /// The interface of a node on a link, and the router's interface on the same veth pair.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LinkEnd {
-    /// Index of its node.
+    /// Index of the node at this end.
     pub node: usize,
     /// The interface in the node's namespace: the link's name, shortened if it is longer than 15 characters.
     pub interface: String,
     /// The interface in the router's namespace. `None` if the link connects two nodes directly.
     pub router_interface: Option<String>,
-    /// The number of both interfaces, each in its namespace. The router identifies the link of a frame by it.
+    /// The interface index of both interfaces, each in its own namespace. The router uses it to find the link of
+    /// a frame.
     pub index: u32,
     /// The MAC address of the node's interface.
     pub mac: [u8; 6],
@@ -52,7 +53,7 @@ pub struct LinkEnd {
 }
 
 impl LinkEnd {
-    /// Its address of the same IP version as `other`.
+    /// The address of this end with the same IP version as `other`.
     pub fn address_like(&self, other: &IpAddr) -> Option<IpAddr> {
         self.addresses.iter().find(|address| address.is_ipv4() == other.is_ipv4()).copied()
     }
@@ -61,26 +62,26 @@ impl LinkEnd {
 /// Why a scenario cannot be built.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum WiringError {
-    /// The MTU is below the minimum of IP.
+    /// The MTU is below the minimum of the IP version.
     #[error("link `{link}` has an MTU of {mtu} B, but {version} needs {needs} B")]
     Mtu {
-        /// The link.
+        /// The name of the link.
         link: String,
-        /// Its MTU in bytes.
+        /// The MTU of the link, bytes.
         mtu: u64,
-        /// The scenario's version of IP.
+        /// The IP version of the scenario.
         version: &'static str,
         /// The minimum MTU, bytes.
         needs: u64,
     },
-    /// Two paths with the same addresses take different links at a node. A kernel routes by addresses and
-    /// cannot separate them.
+    /// Two paths with the same addresses take different links at a node. A kernel routes by addresses, so it
+    /// cannot distinguish the two paths.
     #[error(
         "paths from {from} to {to} part at node `{node}`, which cannot tell their packets apart: \
          give them different first or last links"
     )]
     Parting {
-        /// The node.
+        /// The name of the node.
         node: String,
         /// The source of both paths.
         from: IpAddr,
@@ -123,8 +124,9 @@ fn mac(n: usize, end: usize) -> [u8; 6] {
     [0x02, 0x6e, a, b, c, end as u8 + 1]
 }
 
-/// The addresses of an end of the `n`-th link: the scenario's address, and its counterpart of the other
-/// version of IP: 10.0.0.0/30, 10.0.0.4/30 and so on, fd00:0:0:n::/64.
+/// The addresses of an end of the `n`-th link: the scenario's address, and the corresponding address of the
+/// other IP version. The IPv4 networks are 10.0.0.0/30, 10.0.0.4/30 and so on; the IPv6 networks are
+/// fd00:0:0:n::/64.
 fn addresses(n: usize, end: usize, mtu: u64) -> Vec<IpAddr> {
     // At most 20 000 links, far below the 2²² networks of 10.0.0.0/8.
     let (n, host) = (n as u32, end as u8 + 1);
@@ -154,8 +156,9 @@ fn name_in_router(link: &str, n: usize, end: usize) -> String {
     format!("{}.{}", fit(link, n, LONGEST - 2), ["a", "b"][end])
 }
 
-/// The link's name. If the name is too long or reserved, its beginning, `~` and the link's number. Names in
-/// experiments have no `~`, and link numbers are unique, so the result is unique.
+/// The interface name for a link. It is the link's name or, if that is too long or reserved, the beginning of
+/// the name, `~` and the link's number. Names in experiments have no `~`, and link numbers are unique, so the
+/// result is unique.
 fn fit(link: &str, n: usize, longest: usize) -> String {
     if link.len() <= longest && !TAKEN.contains(&link) {
         return link.to_owned();

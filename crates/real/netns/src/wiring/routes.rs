@@ -11,9 +11,9 @@ use super::link::{LinkWiring, WiringError};
 /// A route to one address.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NodeRoute {
-    /// The source address of the packets. `None`: the route holds for every other source.
+    /// The source address of the packets. `None`: the route applies to all other sources.
     pub from: Option<IpAddr>,
-    /// Destination.
+    /// The destination address.
     pub to: IpAddr,
     /// The address of the next node.
     pub via: IpAddr,
@@ -21,7 +21,8 @@ pub struct NodeRoute {
     pub link: usize,
 }
 
-/// By destination, and then by source in the order of the paths: the next address and its link.
+/// The routing table of a node: for each destination, the sources in the order of the paths, each with its next
+/// hop.
 #[derive(Default)]
 struct RoutingTable {
     forwards: bool,
@@ -33,7 +34,8 @@ type NextHop = (IpAddr, usize);
 pub(super) struct RoutingTables(Vec<RoutingTable>);
 
 impl RoutingTables {
-    /// Reads all paths in both directions and in both versions of IP. A path comes with its first node.
+    /// Computes the tables from all paths, in both directions and for both IP versions. `paths` contains each
+    /// path with its first node.
     pub(super) fn new<'a>(
         names: &[&str],
         links: &[LinkWiring],
@@ -51,7 +53,8 @@ impl RoutingTables {
         Ok(table)
     }
 
-    /// Reads one direction of a path: its links, each with the end at which packets leave the link.
+    /// Adds one direction of a path to the tables. `hops` contains its links, each with the end at which packets
+    /// leave the link.
     fn read(
         &mut self,
         names: &[&str],
@@ -66,11 +69,11 @@ impl RoutingTables {
         }
         for to in &links[last].ends[end].addresses {
             let Some(from) = links[first].ends[1 - entered].address_like(to) else { continue };
-            // IPv6 does not fit a link of the path: IPv6 has no such path.
+            // If a link of the path cannot carry IPv6, IPv6 does not have this path.
             if hops.iter().any(|&(link, end)| links[link].ends[end].address_like(to).is_none()) {
                 continue;
             }
-            // The last link needs no route: its far end is a neighbour.
+            // The last link needs no route, because its far end is a neighbour.
             for &(link, end) in &hops[..hops.len() - 1] {
                 let node = links[link].ends[1 - end].node;
                 let Some(via) = links[link].ends[end].address_like(to) else { continue };
@@ -87,8 +90,8 @@ impl RoutingTables {
         Ok(())
     }
 
-    /// For each node, whether it forwards, and its routes. The first path to an address is the default route.
-    /// A source has a route of its own only if its path differs.
+    /// For each node, whether it forwards packets, and its routes. The first path to an address gives the route
+    /// for all sources. A source has its own route only if its path differs from the first path.
     pub(super) fn into_nodes(self) -> impl Iterator<Item = (bool, Vec<NodeRoute>)> {
         self.0.into_iter().map(|node| {
             let routes = node.destinations.into_iter().flat_map(|(to, routes)| {

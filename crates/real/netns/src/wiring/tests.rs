@@ -5,7 +5,8 @@ use netrig_experiment::{Experiment, Scenario};
 
 use super::*;
 
-/// Nodes a to d with links whose tables and flows are given.
+/// A scenario with the nodes a to d. `links` contains the name, the ends and further keys of each link, and
+/// `paths` the keys of each flow.
 fn scenario(head: &str, links: &[(&str, &str, &str)], paths: &[&str]) -> Arc<Scenario> {
     let mut text = format!("format = 1\nname = \"x\"\nquestion = \"?\"\nduration = \"1 s\"\n{head}\n");
     for node in ["a", "b", "c", "d"] {
@@ -28,7 +29,7 @@ fn scenario(head: &str, links: &[(&str, &str, &str)], paths: &[&str]) -> Arc<Sce
 
 const DIRECT: &str = "from = \"a\"\nto = \"b\"";
 
-/// A capture of one substrate must read like that of another.
+/// The addresses are those of the scenario, so captures of different substrates can be compared.
 #[test]
 fn addresses_are_those_of_the_scenario_and_their_counterparts() {
     let links = [("one", "ab", ""), ("two", "bc", ""), ("three", "cd", "")];
@@ -80,7 +81,8 @@ fn a_link_too_narrow_for_ipv6_has_ipv4_alone() {
     assert!(matches!(tiny, Err(WiringError::Mtu { mtu: 67, needs: 68, .. })), "{tiny:?}");
 }
 
-/// One direction may be narrower. The link drops packets that are too long for it, as in the simulator.
+/// One direction of a link may have a smaller MTU. The link drops packets that are too long for it, as in the
+/// simulator.
 #[test]
 fn the_interfaces_of_a_link_fit_its_wider_direction() {
     let links = [("one", "ab", "mtu = \"1400 B\"\nreverse = { mtu = \"9000 B\" }"), ("two", "ab", "")];
@@ -108,7 +110,7 @@ fn ways_lead_there_and_back_and_nodes_in_between_forward() {
 
 #[test]
 fn paths_that_a_kernel_cannot_tell_apart_are_refused() {
-    // From a over b to c, and on to d by one of two links.
+    // Both paths lead from a over b and c to d. They use different links between b and c.
     let links = [("in", "ab", ""), ("up", "bc", ""), ("down", "bc", ""), ("out", "cd", "")];
     let path = |middle: &str| format!("from = \"a\"\nto = \"d\"\npaths = [[\"in\", \"{middle}\", \"out\"]]");
     let refused = Wiring::new(&scenario("", &links, &[&path("up"), &path("down")]));

@@ -1,4 +1,4 @@
-//! The built testbed matches its wiring, as `ip` and `/proc` show it.
+//! Checks with `ip` and `/proc` that a built testbed matches its wiring.
 
 use netrig_netns::Testbed;
 use netrig_test_support::{ExperimentText, skip_unless};
@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use super::common::{build, has, has_root, id, ip, journals, namespaces, says, three_nodes, wiring};
 
-/// One field of each value.
+/// The texts of one field of all values.
 fn all<'a>(values: &'a [Value], field: &str) -> Vec<&'a str> {
     values.iter().filter_map(|value| value[field].as_str()).collect()
 }
@@ -24,7 +24,7 @@ fn interfaces_have_their_names_numbers_addresses_and_mtu() {
         found.unwrap_or_else(|| panic!("no {name} in {client:?}"))
     };
     assert!(interface("lo")["flags"].as_array().unwrap().contains(&"UP".into()));
-    // The address of the simulator's first link, 10.0.0.0/30, and its IPv6 counterpart.
+    // The expected addresses are those of the simulator's links (the first is 10.0.0.0/30) and their IPv6 counterparts.
     for (name, mtu, mac, expected) in [
         ("primary", 1500, "02:6e:00:00:00:01", [("10.0.0.1", 30), ("fd00::1", 64)]),
         ("a-very-long-a~1", 1400, "02:6e:00:00:01:01", [("10.0.0.5", 30), ("fd00:0:0:1::1", 64)]),
@@ -38,7 +38,7 @@ fn interfaces_have_their_names_numbers_addresses_and_mtu() {
             .iter()
             .map(|address| (address["local"].as_str().unwrap(), address["prefixlen"].as_u64().unwrap()))
             .collect();
-        // No other address, so no link-local one.
+        // There is no other address, in particular no link-local address.
         assert_eq!(addresses, expected);
         assert!(found.to_string().find("tentative").is_none(), "{found}");
     }
@@ -108,8 +108,8 @@ fn routes_follow_the_paths() {
     }
 }
 
-/// Two multi-homed paths share their last link. The server has one address there, so the client's kernel must
-/// route by the source address.
+/// Two multi-homed paths share their last link. The server has only one address on this link, so the client's kernel
+/// must route by the source address.
 #[test]
 fn a_source_has_its_own_way_where_paths_part() {
     if !(has_root() && has("ip")) {
@@ -168,7 +168,7 @@ fn nothing_remains_of_one_that_is_dropped() {
     assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0);
 }
 
-/// A measurement of an idle testbed must find no traffic.
+/// No traffic must occur in an idle testbed, because a measurement would include it.
 #[test]
 fn a_testbed_in_which_nobody_speaks_is_silent() {
     if !(has_root() && has("ip")) {
@@ -176,7 +176,7 @@ fn a_testbed_in_which_nobody_speaks_is_silent() {
     }
     let (_folder, journals) = journals();
     let testbed = build(&journals);
-    // Router solicitations and listener reports, if any, arrive within a second or two (RFC 4861 section 10:
+    // Router solicitations and multicast listener reports would arrive within one or two seconds (RFC 4861 section 10:
     // MAX_RTR_SOLICITATION_DELAY 1 s; RFC 3810 section 9.11: 1 s).
     std::thread::sleep(std::time::Duration::from_millis(2500));
     for link in ip(testbed.router_namespace(), &["-s", "link"]) {
@@ -192,7 +192,8 @@ fn the_wiring_is_kept() {
     assert_eq!(build(&journals).wiring(), &wiring(&three_nodes()));
 }
 
-/// A direct link is one veth pair that the router's namespace does not have. A line beside it has two.
+/// A direct link consists of one veth pair, of which no end is in the router's namespace. An emulated link between the
+/// same nodes consists of two veth pairs.
 #[test]
 fn a_cable_is_one_pair_and_goes_with_its_testbed() {
     if !(has_root() && has("ip")) {

@@ -1,4 +1,4 @@
-//! Objects that exist already are not touched.
+//! Objects that existed before a testbed are neither changed nor removed.
 
 use netrig_netns::{Testbed, TestbedError, TestbedId, left_behind};
 use netrig_test_support::skip_unless;
@@ -40,7 +40,7 @@ fn an_identity_is_small_letters_and_digits() {
     assert!(TestbedId::new("lab1").is_ok());
 }
 
-/// A journal leads to unmounts and kills, so an invalid one is not interpreted.
+/// Processes are killed and file systems are unmounted according to a journal, so an invalid journal is not used.
 #[test]
 fn a_journal_that_cannot_be_understood_is_told_and_kept() {
     skip_unless!(has_root());
@@ -63,7 +63,8 @@ fn a_journal_that_cannot_be_understood_is_told_and_kept() {
     }
 }
 
-/// The journal names a process by number and start time. A later process with the same number lives on.
+/// The journal identifies a process by its process ID and its start time. A later process with the same ID is not
+/// killed.
 #[test]
 fn a_process_that_only_has_the_number_lives_on() {
     skip_unless!(has_root());

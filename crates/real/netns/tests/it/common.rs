@@ -11,7 +11,8 @@ use netrig_test_support::ExperimentText;
 use serde_json::Value;
 use tempfile::TempDir;
 
-/// A client and a server with a direct path and a path over a router. The link names are too long for Linux.
+/// An experiment with a client and a server that have a path over one link, and a path over a node between them. Some
+/// link names are too long for an interface name of Linux.
 pub fn three_nodes() -> String {
     ExperimentText::new("three-nodes", "1 s")
         .nodes("client middle server")
@@ -35,7 +36,7 @@ pub fn three_nodes() -> String {
         .build()
 }
 
-/// The wiring of an experiment's first point.
+/// The wiring of the first point of an experiment.
 pub fn wiring(text: &str) -> Wiring {
     let experiment = Experiment::parse("test.toml", text).unwrap_or_else(|problems| panic!("{problems}"));
     let scenario = experiment.plan().scenario(0).unwrap_or_else(|problems| panic!("{problems}"));
@@ -49,7 +50,7 @@ pub fn journals() -> (TempDir, Journals) {
     (folder, journals)
 }
 
-/// An identity that is unique across tests and processes, and no prefix of another one.
+/// An identity that is unique across tests and processes, and that is not a prefix of another identity.
 pub fn id() -> TestbedId {
     static NEXT: AtomicU32 = AtomicU32::new(0);
     let n = NEXT.fetch_add(1, Ordering::Relaxed);
@@ -60,8 +61,8 @@ pub fn build(journals: &Journals) -> Testbed {
     Testbed::build(journals, &id(), wiring(&three_nodes())).unwrap()
 }
 
-/// Whether a testbed can be made here. If not, prints so directly to standard error, since the test harness
-/// hides output.
+/// Whether a testbed can be made on this machine. If not, prints that the test is skipped. The text is written directly
+/// to standard error, because the test harness captures other output.
 pub fn has_root() -> bool {
     skips_unless(missing_requirements().is_empty(), "root")
 }
@@ -99,7 +100,8 @@ pub fn namespaces(part: &str) -> Vec<String> {
     names.filter(|name| name.contains(part)).collect()
 }
 
-/// IDs of processes with `part` in their environment or command line. Zombies have neither.
+/// IDs of processes with `part` in their environment or command line. Zombies are not included, because they have
+/// neither.
 pub fn processes(part: &str) -> Vec<u32> {
     let numbers = std::fs::read_dir("/proc")
         .unwrap()
@@ -113,7 +115,7 @@ pub fn processes(part: &str) -> Vec<u32> {
     numbers.filter(|pid| *pid != std::process::id()).filter(has).collect()
 }
 
-/// A namespace that netrig did not make; removed when it is dropped.
+/// A namespace that netrig did not make. It is removed when this value is dropped.
 pub struct Foreign(String);
 
 impl Foreign {

@@ -1,4 +1,4 @@
-//! Frames through the ring and the frame sender.
+//! Tests of frames that pass through the ring and the frame sender.
 
 use std::io::{Read as _, Write as _};
 use std::net::{SocketAddr, TcpListener, TcpStream, UdpSocket};
@@ -13,7 +13,7 @@ use super::common::{build, has_root, journals};
 const FROM: &str = "10.0.0.1:4000";
 const TO: &str = "10.0.0.2:4000";
 
-/// A socket of a node.
+/// Opens a UDP socket in the namespace of a node.
 fn socket(testbed: &Testbed, node: usize, at: &str) -> UdpSocket {
     let at: SocketAddr = at.parse().unwrap();
     let socket = testbed.in_node(node, move || UdpSocket::bind(at)).unwrap().unwrap();
@@ -21,7 +21,7 @@ fn socket(testbed: &Testbed, node: usize, at: &str) -> UdpSocket {
     socket
 }
 
-/// Reads one frame, or fails after a long time-out.
+/// Reads one frame. Fails if no frame arrives within a long time.
 fn take<T>(ring: &mut ReceiveRing, read: impl FnOnce(&ReceivedFrame<'_>) -> T) -> T {
     assert!(ring.wait(Duration::from_secs(20)).unwrap(), "no frame comes");
     ring.read(1, |frames| read(&frames[0]))
@@ -31,7 +31,7 @@ fn is_empty(ring: &mut ReceiveRing) -> bool {
     ring.read(1, |frames| frames.is_empty())
 }
 
-/// Ethernet, IPv4 and UDP headers are 14, 20 and 8 bytes.
+/// Length of the Ethernet, IPv4 and UDP headers: 14, 20 and 8 bytes.
 const HEADERS: usize = 42;
 
 #[test]
@@ -44,7 +44,7 @@ fn frames_come_in_order_with_their_bytes_and_the_moment_they_came() {
     let client = socket(&testbed, 0, FROM);
     let end = &testbed.wiring().links[0].ends[0];
     let mut before = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap();
-    // More than the slots of the ring, so each slot is reused.
+    // There are more frames than slots of the ring, so each slot is reused.
     for n in 0..200_u32 {
         let payload = vec![n as u8; 18 + n as usize];
         client.send_to(&payload, TO).unwrap();
@@ -61,7 +61,7 @@ fn frames_come_in_order_with_their_bytes_and_the_moment_they_came() {
     assert!(is_empty(&mut ring));
 }
 
-/// No loss without notice: every frame is read or counted as dropped.
+/// Every frame is either read or counted as dropped.
 #[test]
 fn what_finds_no_room_is_counted() {
     skip_unless!(has_root());
@@ -74,17 +74,17 @@ fn what_finds_no_room_is_counted() {
     }
     let numbers =
         |frames: &[ReceivedFrame<'_>]| frames.iter().map(|frame| frame.bytes[HEADERS]).collect::<Vec<_>>();
-    // First a part, then the rest.
+    // First a part of the frames is read, then the rest.
     let mut read = ring.read(10, numbers);
     assert_eq!(read.len(), 10);
     read.extend(ring.read(1000, numbers));
     let counts = ring.counts().unwrap();
     assert_eq!(counts.offered, 100);
     assert_eq!(counts.dropped + read.len() as u64, 100);
-    // The ring has at least the requested 32 slots, and holds the first frames.
+    // The ring has at least the requested 32 slots, and contains the first frames.
     assert_eq!(read, (0..read.len() as u8).collect::<Vec<_>>());
     assert!((32..100).contains(&read.len()), "{}", read.len());
-    // The ring has room again.
+    // The ring has free slots again.
     client.send_to(&[7; 18], TO).unwrap();
     assert_eq!(take(&mut ring, |frame| frame.bytes[HEADERS]), 7);
     assert_eq!(ring.counts().unwrap(), RingCounters { offered: 101, ..counts });
@@ -105,7 +105,7 @@ fn what_is_sent_out_arrives_in_order_and_does_not_come_back() {
         })
         .collect();
     let frames: Vec<_> = frames.iter().map(Vec::as_slice).collect();
-    // More frames than one system call takes.
+    // The sender gets more frames than one system call can send.
     assert_eq!(sender.send(&frames).unwrap(), 150);
     assert_eq!(sender.send(&[]).unwrap(), 0);
     let mut heard = [0; 100];
@@ -126,7 +126,7 @@ fn an_outlet_is_one_of_the_routers_interfaces() {
     assert!(none.contains("interface 999") && none.contains("No such device"), "{none}");
 }
 
-/// Moves every frame to the other end of its link until `stop`.
+/// Moves every frame to the other end of its link until `stop` is set.
 fn forward(ring: &mut ReceiveRing, ends: &[(u32, FrameSender)], stop: &AtomicBool) {
     while !stop.load(Ordering::Relaxed) {
         ring.wait(Duration::from_millis(10)).unwrap();
@@ -139,7 +139,7 @@ fn forward(ring: &mut ReceiveRing, ends: &[(u32, FrameSender)], stop: &AtomicBoo
     }
 }
 
-/// Stops the forwarder when it is dropped, also if a test fails.
+/// Stops the forwarder when this value is dropped, even if the test fails.
 struct Stopped<'a>(&'a AtomicBool);
 
 impl Drop for Stopped<'_> {
@@ -148,7 +148,7 @@ impl Drop for Stopped<'_> {
     }
 }
 
-/// If an offload stayed on, TCP would not complete its handshake, since no hardware completes the checksums.
+/// If an offload were still on, TCP would not complete its handshake, because no hardware completes the checksums.
 #[test]
 fn tcp_runs_through_the_ring_in_both_versions_of_ip_and_over_a_node_that_forwards() {
     skip_unless!(has_root());

@@ -1,4 +1,4 @@
-//! Owners that are killed, and their remains.
+//! Tests that kill the owner of a testbed and remove the remains.
 
 use std::io::{BufRead as _, BufReader};
 use std::os::unix::process::ExitStatusExt as _;
@@ -16,8 +16,8 @@ use super::common::{
 const FOLDER: &str = "OWNER_JOURNALS";
 const ID: &str = "OWNER_ID";
 
-/// Not a test: the process that the tests start and kill. It builds a testbed with programs, one of which
-/// becomes a daemon and one removes its mark. It prints a line and waits for its end.
+/// This is not a test, but the process that the tests start and kill. It builds a testbed with programs. One of the
+/// programs becomes a daemon, and one removes its mark. The process then prints a line and waits until it is killed.
 #[test]
 #[ignore = "started by the tests that kill it"]
 fn owner() {
@@ -48,7 +48,7 @@ fn start_owner(folder: &Path, id: &TestbedId) -> (Child, BufReader<ChildStdout>)
     (owner, out)
 }
 
-/// The ID of the first program, after everything is built.
+/// Waits until the owner has built its testbed. Returns the process ID of its first program.
 fn built(out: &mut BufReader<ChildStdout>) -> u32 {
     loop {
         let mut line = String::new();
@@ -59,8 +59,8 @@ fn built(out: &mut BufReader<ChildStdout>) -> u32 {
     }
 }
 
-/// The remains. A child that the owner had forked, and that had not yet called exec, holds the journal's lock
-/// for a moment longer than the owner lived.
+/// Waits for the remains of a killed owner. If the owner was killed after a fork, its child holds the lock of the
+/// journal until it calls exec or ends, so the remains may be found with a short delay.
 fn left(journals: &Journals, journal: &Path) -> Vec<LeftBehind> {
     let deadline = Instant::now() + Duration::from_secs(60);
     loop {
@@ -72,7 +72,7 @@ fn left(journals: &Journals, journal: &Path) -> Vec<LeftBehind> {
     }
 }
 
-/// Removes the remains and checks that none is left. Returns the number of processes that were in the nodes.
+/// Removes the remains and checks that nothing is left. Returns the number of processes that were in the nodes.
 fn clean(journals: &Journals, folder: &Path, id: &TestbedId) -> usize {
     let mut ended = 0;
     let journal = folder.join(format!("{}.journal", id.as_str()));
@@ -105,7 +105,7 @@ fn whenever_an_owner_is_killed_exactly_what_it_left_is_removed() {
     let (folder, journals) = journals();
     let decoy = Foreign::make(format!("netrig-foreign{}", std::process::id()));
     let living = build(&journals);
-    // The duration of building gives the moments for kills.
+    // The time that building takes determines when the owners are killed.
     let begun = Instant::now();
     let id_of_first = id();
     let (mut owner, mut out) = start_owner(folder.path(), &id_of_first);
@@ -127,7 +127,8 @@ fn whenever_an_owner_is_killed_exactly_what_it_left_is_removed() {
     assert_eq!(namespaces(&format!("netrig-{}", living.id())).len(), 4);
 }
 
-/// Programs die without a clean-up by netrig, also one that left its starter's process group.
+/// Programs die with their owner without a removal by netrig, even a program that has left the process group of its
+/// starter.
 #[test]
 fn a_program_dies_with_its_owner() {
     if !(has_root() && has("setsid")) {
@@ -147,7 +148,7 @@ fn a_program_dies_with_its_owner() {
     clean(&journals, folder.path(), &id);
 }
 
-/// Two clean up at the same time: one does it, and neither fails.
+/// If two processes remove the same remains at the same time, one of them removes them, and both succeed.
 #[test]
 fn what_one_removes_another_does_not_take() {
     if !(has_root() && has("setsid")) {

@@ -1,4 +1,4 @@
-//! A user without capabilities on a capable machine.
+//! Tests with a thread that lacks capabilities, on a machine that supports testbeds.
 
 use netrig_netns::{Testbed, TestbedError, left_behind, missing_requirements, try_requirements};
 use netrig_test_support::skip_unless;
@@ -15,7 +15,7 @@ fn whoever_lacks_a_capability_is_told_which_and_what_does_without() {
         (CapabilitySet::NET_ADMIN, "CAP_NET_ADMIN"),
         (CapabilitySet::SYS_ADMIN, "CAP_SYS_ADMIN"),
     ] {
-        // Capabilities belong to a thread.
+        // A separate thread is used, because each thread has its own capabilities.
         let told = std::thread::spawn(move || {
             let own = capabilities(None).unwrap();
             set_capabilities(None, CapabilitySets { effective: own.effective - dropped, ..own }).unwrap();
@@ -40,7 +40,7 @@ fn a_machine_that_can_lacks_nothing_and_keeps_nothing_of_the_trial() {
     assert_eq!(namespaces("trial"), [""; 0]);
 }
 
-/// A search for remains makes nothing, and needs no root if there are none.
+/// A search for remains creates no files, and needs no root rights if there are no remains.
 #[test]
 fn where_nothing_was_left_nothing_is_made() {
     let folder = tempfile::tempdir().unwrap();

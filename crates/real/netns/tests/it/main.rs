@@ -1,4 +1,5 @@
-//! Testbeds on the kernel of this machine, examined with programs other than netrig. The tests need root.
+//! Tests of testbeds on the kernel of this machine, which are checked with programs other than netrig. The tests need
+//! root.
 #![cfg(target_os = "linux")]
 #![allow(
     clippy::disallowed_types,

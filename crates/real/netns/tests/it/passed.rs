@@ -1,5 +1,5 @@
-//! Packets through a testbed with a kernel bridge as its router. Addresses, neighbours, routes and checksums
-//! must let nodes reach each other if frames are moved unchanged.
+//! Tests of packets through a testbed in which a kernel bridge replaces the router. If the bridge moves frames
+//! unchanged, the nodes must reach each other, so addresses, neighbours, routes and checksums must be correct.
 
 use std::io::{Read as _, Write as _};
 use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream, UdpSocket};
@@ -45,7 +45,7 @@ fn nodes_reach_each_other_over_every_path_in_both_versions_of_ip() {
         let mut dialled = dialled.unwrap_or_else(|error| panic!("{from} to {to}: {error}"));
         let (mut accepted, seen) = listener.accept().unwrap();
         assert_eq!(seen.ip(), from, "it left by its own link");
-        // More than one packet of the smaller MTU on the path.
+        // The data needs more than one packet, even with the larger MTU on the path.
         dialled.write_all(&[7; 5000]).unwrap();
         drop(dialled);
         let mut heard = Vec::new();
@@ -54,7 +54,7 @@ fn nodes_reach_each_other_over_every_path_in_both_versions_of_ip() {
     }
 }
 
-/// The router receives frames as on a wire: valid checksums, and no frame longer than the MTU.
+/// The router receives frames as on a wire: they have valid checksums and are not longer than the MTU.
 #[test]
 fn frames_at_the_router_are_whole() {
     if !(has_root() && has("ip") && has("tshark")) {
@@ -84,7 +84,7 @@ fn frames_at_the_router_are_whole() {
         let socket = testbed.in_node(0, move || UdpSocket::bind(from)).unwrap().unwrap();
         socket.send_to(b"hello", to).unwrap();
     }
-    // The last packet that was sent is the last one in the file.
+    // The second datagram was sent last, so the capture is complete when it contains both datagrams.
     let fields = |filter: &str, field: &str| -> Vec<String> {
         let path = capture.to_str().unwrap();
         let checks = [
@@ -107,9 +107,9 @@ fn frames_at_the_router_are_whole() {
     drop(tshark);
     let lengths: Vec<u32> = fields("tcp", "frame.len").iter().map(|length| length.parse().unwrap()).collect();
     assert!(lengths.len() > 140, "200 000 bytes are at least 140 packets");
-    // 1500 bytes of IP behind 14 of Ethernet.
+    // An IP packet of 1500 bytes and an Ethernet header of 14 bytes.
     assert_eq!(lengths.iter().max(), Some(&1514));
-    // 1 is good (the value string of Wireshark's checksum status).
+    // The value 1 stands for a good checksum (Wireshark's checksum status).
     for (filter, field) in
         [("tcp", "tcp.checksum.status"), ("udp", "udp.checksum.status"), ("ip", "ip.checksum.status")]
     {
@@ -118,11 +118,11 @@ fn frames_at_the_router_are_whole() {
     }
 }
 
-/// A running tshark, stopped when it is dropped.
+/// A running tshark. It is stopped when this value is dropped.
 struct Capture(Child);
 
 impl Capture {
-    /// tshark writes the file's header when its socket and filter are active.
+    /// Waits until tshark captures. It writes the header of the file when its socket and its filter are active.
     fn wait_until_it_runs(&mut self, file: &Path) {
         while std::fs::metadata(file).map_or(0, |file| file.len()) == 0 {
             assert!(self.0.try_wait().unwrap().is_none(), "tshark does not capture");
@@ -133,7 +133,7 @@ impl Capture {
 
 impl Drop for Capture {
     fn drop(&mut self) {
-        // On SIGINT tshark writes what it has captured.
+        // On SIGINT, tshark writes the captured packets to the file.
         says("kill", &["-INT", &self.0.id().to_string()]);
         self.0.wait().unwrap();
     }

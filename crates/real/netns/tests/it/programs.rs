@@ -1,4 +1,4 @@
-//! Programs of nodes.
+//! Tests of programs on nodes.
 
 use std::io::Read as _;
 use std::process::{Command, Stdio};
@@ -9,7 +9,7 @@ use netrig_test_support::skip_unless;
 
 use super::common::{build, has, has_root, journals, lives, processes, residents};
 
-/// A time-out that is reached only on failure.
+/// A time limit that is reached only if a test fails.
 const LONG: Duration = Duration::from_secs(60);
 
 fn shell(script: &str) -> Command {
@@ -34,7 +34,7 @@ fn a_program_lives_in_its_nodes_namespace_and_its_output_is_kept() {
     assert!(matches!(testbed.spawn(3, shell("true")), Err(TestbedError::NoNode(3))));
 }
 
-/// A node answers itself in both versions of IP, on addresses that are usable at once.
+/// A node reaches itself over both IP versions, on addresses that are usable immediately.
 #[test]
 fn a_node_talks_to_itself_over_its_own_addresses() {
     skip_unless!(has_root());
@@ -71,7 +71,8 @@ fn one_that_does_not_want_to_end_is_killed_with_its_children() {
     let (_folder, journals) = journals();
     let mut testbed = build(&journals);
     let mut program = testbed.spawn(0, shell("trap '' TERM; sleep 1000 & echo on; wait; wait")).unwrap();
-    // Once it has spoken, its trap is set and its child started; what becomes another program has for a moment no environment.
+    // When the shell has written its line, it has set its trap and started its child. During exec, a process has no
+    // environment for a short time, so the test waits until both processes are found.
     program.stdout().unwrap().read_exact(&mut [0; 3]).unwrap();
     let mark = format!("NETRIG_TESTBED={}", testbed.id());
     let begun = std::time::Instant::now();
@@ -81,14 +82,14 @@ fn one_that_does_not_want_to_end_is_killed_with_its_children() {
     assert_eq!(processes(&mark).len(), 2);
     use std::os::unix::process::ExitStatusExt as _;
     assert_eq!(program.stop(Duration::from_millis(50)).unwrap().signal(), Some(9));
-    // What was killed may not have ended yet.
+    // The killed processes may not have ended yet.
     while !processes(&mark).is_empty() {
         std::thread::yield_now();
     }
 }
 
-/// One that leaves its process group, its session and its parent, as daemons do, ends with the testbed all the same; and
-/// one whose handle is kept longer than the testbed is dead and can be waited for.
+/// A program that leaves its process group, its session and its parent, as daemons do, ends with the testbed. A program
+/// whose handle outlives the testbed has been killed and can still be waited for.
 #[test]
 fn a_daemon_ends_with_the_testbed() {
     if !(has_root() && has("setsid")) {
@@ -106,7 +107,8 @@ fn a_daemon_ends_with_the_testbed() {
     assert!(kept.wait(LONG).unwrap().is_some());
 }
 
-/// One that takes the testbed's mark off and leaves its session is in a node all the same, and ends with it.
+/// A program that removes the testbed's mark and leaves its session is still in the namespace of a node, so it ends
+/// with the node.
 #[test]
 fn one_that_hides_ends_with_its_node() {
     if !(has_root() && has("setsid")) {
@@ -125,7 +127,7 @@ fn one_that_hides_ends_with_its_node() {
     assert!(!lives(hidden));
 }
 
-/// Whoever looks into a node as a person does is in it, and the node goes.
+/// A user's shell in the namespace of a node does not prevent the removal of the node, and ends with it.
 #[test]
 fn a_persons_shell_ends_with_its_node() {
     if !(has_root() && has("ip")) {

@@ -1,5 +1,5 @@
-//! The property of any bytes that arrive over a control connection. `fuzz/` searches a counterexample, and the test
-//! `corpora` replays its corpus.
+//! A property that any bytes that arrive over a control connection must have. The fuzzer in `fuzz/` searches for a
+//! counterexample, and the test `corpora` replays the fuzzer's corpus.
 
 use netrig_agent::control::{ControlReply, ControlRequest};
 use netrig_host::frames::{FrameError, MAX_FRAME, read_frame, write_frame};
@@ -7,8 +7,8 @@ use netrig_probe::control::{FromFarEnd, FromProbe};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-/// Each reader of frames takes the bytes as frames or an error: as a stream, and as the body of one frame. A message that was
-/// read is the same after it is written and read again.
+/// Each reader of frames parses the bytes or returns an error. The bytes are tried as a stream of frames and as the
+/// body of one frame. A message that was read is unchanged after it is written and read again.
 pub fn check(bytes: &[u8]) {
     let framed = [&u32::try_from(bytes.len()).unwrap_or(u32::MAX).to_be_bytes()[..], bytes].concat();
     for stream in [bytes, &framed] {
@@ -53,7 +53,7 @@ where
     }
 }
 
-/// The message is the same after it is written and read again.
+/// Checks that the message is unchanged after it is written and read again.
 fn again<T>(message: &T)
 where
     T: Serialize + DeserializeOwned + PartialEq + std::fmt::Debug,

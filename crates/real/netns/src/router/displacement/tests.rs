@@ -2,8 +2,8 @@ use super::*;
 
 const US: i64 = 1000;
 
-/// Packets that each occupy the line for `takes`, due at `dues` and late by `late`, all ns: the mean waiting
-/// time, and the added part.
+/// Simulates a link that needs the time `takes` to transmit each packet. `packets` contains the due time and the
+/// lateness of each packet; all times are in ns. Returns the mean waiting time, and the part that lateness added.
 fn line(takes: i64, packets: impl Iterator<Item = (i64, i64)>) -> (f64, f64, Displacement) {
     let (mut clear, mut displaced) = (0, Displacement::default());
     for (due, late) in packets {
@@ -16,11 +16,12 @@ fn line(takes: i64, packets: impl Iterator<Item = (i64, i64)>) -> (f64, f64, Dis
     (waited, added, displaced)
 }
 
-/// The mean waiting time of a simulated queue, once with punctual and once with late packets. The difference
-/// is the added part, to the nanosecond.
+/// The mean waiting time of a simulated queue is computed with punctual and with late packets. The difference between
+/// the two is the added part, to the nanosecond.
 #[test]
 fn what_was_added_is_the_difference_to_what_would_have_been() {
-    // Gaps of 20 to 420 µs before a line that takes 200 µs; a stall of 3 ms in a second, and some jitter.
+    // The gaps are 20 to 420 µs, and the link transmits a packet in 200 µs. There is a stall of 3 ms in each second,
+    // and some jitter.
     let gap = |n: i64| 20 * US + (n * 7919 % 401) * US;
     let dues: Vec<i64> = (0..5000)
         .scan(US, |at, n| {
@@ -51,7 +52,7 @@ fn a_lateness_that_is_the_same_for_all_adds_nothing() {
     assert_eq!((added, displaced.fault_of_waiting("x")), (0.0, None));
 }
 
-/// One stall of 14 ms in 2 s: 0.5 % of the packets are late, and the mean changes.
+/// After one stall of 14 ms in 2 s, 0.5 % of the packets are late, and the mean waiting time changes.
 #[test]
 fn one_stall_moves_a_mean_and_is_told() {
     let stalled =
@@ -91,8 +92,8 @@ fn what_a_node_sends_on_is_known_again() {
     let sent_on = packet(2, 63);
     assert_eq!(underway.leaves(&sent_on), Some(Instant::from_nanos(2)));
     assert_eq!(underway.leaves(&sent_on), None);
-    // After a stall of the router, packets that it delivers late are still known, whatever the links have
-    // done meanwhile.
+    // After a stall of the router, packets that it delivers late are still found, even if the links have delivered
+    // other packets in the meantime.
     let late = Instant::ZERO + SETTLING;
     underway.enters(&packet(4, 64), Instant::from_nanos(4), late);
     underway.enters(&packet(5, 64), late, late);
@@ -102,8 +103,8 @@ fn what_a_node_sends_on_is_known_again() {
     assert_eq!(underway.leaves(&packet(4, 64)), Some(Instant::from_nanos(4)));
 }
 
-/// A short stall moves the mean waiting time of an idle line by a large share, and its passage time by a
-/// small share.
+/// A short stall changes the mean waiting time of an idle link by a large share, but the mean passage time (waiting and
+/// transmission) by a small share.
 #[test]
 fn a_passage_is_moved_by_less_than_the_waiting_in_it() {
     let passes = |stall: i64| {

@@ -1,13 +1,13 @@
 use super::*;
 use crate::router::parcel::ETHERNET;
 
-/// A packet of IPv4 with UDP from 10.0.0.1:5000 to 10.0.0.6:7000, or a fragment of one: its identification,
-/// its offset, whether more fragments follow, and its bytes behind the IP header.
+/// An IPv4 packet with UDP from 10.0.0.1:5000 to 10.0.0.6:7000, or a fragment of such a packet. The arguments are the
+/// identification, the fragment offset, whether more fragments follow, and the number of bytes after the IP header.
 fn packet(id: u16, offset: u16, more: bool, len: u16) -> Parcel {
     with_flags(id, (offset / 8) | if more { 0x2000 } else { 0 }, 64, len)
 }
 
-/// The same, with the given flags and offset field and hop limit.
+/// Like [`packet`], with the given value of the flags and fragment offset fields, and the given TTL.
 fn with_flags(id: u16, flags: u16, hops: u8, len: u16) -> Parcel {
     let mut frame = vec![0; ETHERNET + 20 + usize::from(len)];
     frame[12..14].copy_from_slice(&0x0800_u16.to_be_bytes());
@@ -38,7 +38,7 @@ fn node(name: &str) -> NodePassage {
     }
 }
 
-/// a (10.0.0.1) – R – b (10.0.0.6), with the flow `x` from a to b.
+/// The counters for the topology a (10.0.0.1) – R – b (10.0.0.6), with the flow `x` from a to b.
 fn passages() -> Passages {
     let owners = [([10, 0, 0, 1], 0), ([10, 0, 0, 2], 1), ([10, 0, 0, 5], 1), ([10, 0, 0, 6], 2)];
     let end = |node| EndPassage { flow: "x".into(), node, ..EndPassage::default() };
@@ -59,7 +59,7 @@ fn ms(ms: u64) -> Instant {
     Instant::from_nanos(ms * 1_000_000)
 }
 
-/// The faults of the passages if the sockets have these counts.
+/// The faults that are reported if the sockets have these counts.
 fn faults(passages: Passages, sent: u64, received: u64, dropped: u64) -> Vec<String> {
     let report = passages.report(ms(2000), ms(1000));
     let at = |side, socket| {
@@ -71,7 +71,7 @@ fn faults(passages: Passages, sent: u64, received: u64, dropped: u64) -> Vec<Str
     report.nodes.iter().filter_map(NodePassage::fault).chain(client).chain(server).collect()
 }
 
-/// Lets a packet pass from a to b, unless R loses it.
+/// Passes a packet from a to R and, unless `lost_in_r` is set, on to b.
 fn pass(passages: &mut Passages, at: Instant, parcel: &Parcel, lost_in_r: bool) {
     assert!(!passages.offered(0, parcel));
     assert!(passages.handed(at, 1, parcel));
@@ -113,7 +113,7 @@ fn a_datagram_in_fragments_has_passed_when_all_of_them_have() {
         |id| [packet(id, 0, true, 1480), packet(id, 1480, true, 1480), packet(id, 2960, false, 48)];
     let mut all = passages();
     for id in 0..4 {
-        // The order of fragments has no effect.
+        // The order of the fragments has no effect.
         let mut fragments = fragments(id);
         fragments.reverse();
         fragments.iter().for_each(|parcel| pass(&mut all, ms(1), parcel, false));
@@ -155,7 +155,7 @@ fn who_was_told_to_end_early_hears_no_more() {
 fn a_node_answers_what_may_go_no_further() {
     let mut last_hop = passages();
     last_hop.handed(ms(1), 1, &with_flags(1, 0, 1, 100));
-    // "Don't fragment".
+    // 0x4000 is the flag "Don't fragment".
     last_hop.handed(ms(1), 1, &with_flags(2, 0x4000, 64, 1500));
     assert_eq!(faults(last_hop, 0, 0, 0), [""; 0]);
     let mut goes_on = passages();
