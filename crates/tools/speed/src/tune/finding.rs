@@ -61,7 +61,8 @@ impl SettingFinding {
         Self { needs: Some(needs.into()), ..self }
     }
 
-    /// Judges a number, if it can be read. The command that corrects it takes the next power of two.
+    /// Sets the verdict on a numeric setting whose value `now` must be at least `needed`. The command gets the next
+    /// power of two. If the setting cannot be read, the finding does not change.
     pub(super) fn at_least(
         self,
         path: &TunedPath,
@@ -76,7 +77,7 @@ impl SettingFinding {
         }
     }
 
-    /// Sets the verdict and the command that corrects the setting.
+    /// Sets the verdict, and `by` as the command that corrects the setting.
     pub(super) fn mended(self, verdict: SettingVerdict, by: impl Into<String>) -> Self {
         Self { verdict, mend: Some(by.into()), ..self }
     }
