@@ -63,8 +63,7 @@ const BACKLOG: i32 = 1024;
 /// Maximum duration of an accepted stream.
 pub const LONGEST_STREAM: Duration = Duration::from_secs(3600);
 
-/// Maximum time in which a probe must send a message. All messages until the proof of the key must arrive within the
-/// same time.
+/// Time limit for each message of a probe. All messages until the proof of the key have this time limit together.
 const PATIENCE: StdDuration = StdDuration::from_secs(10);
 
 /// Time for clock exchanges and pauses, in addition to the duration of the stream.
@@ -303,11 +302,11 @@ fn reflect(
             ends = Some(StdInstant::now() + LAST);
         }
         if !more && ends.is_none() {
-            // The pacer returns every 50 ms.
+            // The wait ends after at most 50 ms, so that `cancel` is checked.
             pacer.wait(Instant::NEVER).map_err(ProbeError::kernel("ppoll"))?;
         }
-        // Each batch is answered before the next is received. If there is not enough time, packets stay in the socket,
-        // which counts its drops.
+        // Each batch is answered before the next is received. If packets arrive faster than they are answered, they
+        // stay in the socket's buffer. The kernel counts those that it drops.
         let took = socket.receive(|incoming| {
             let received = incoming.stamp.unwrap_or_else(realtime_nanos);
             // RFC 5357 section 4.2.1: 255 if the TTL is not known.
@@ -319,7 +318,7 @@ fn reflect(
         if !arrived.is_empty() {
             answer(&mut socket, &mut reflector, *timestamps, arrived.drain(..), &mut locked(tally));
         }
-        // Transmit time stamps are discarded: the answers have already left.
+        // Transmit time stamps are discarded, because the answers with these numbers have already been sent.
         socket.transmit_stamps(|_| {}).map_err(ProbeError::kernel("the error queue"))?;
         if ends.is_some_and(|ends| !more || StdInstant::now() >= ends) {
             break;

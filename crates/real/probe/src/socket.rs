@@ -20,8 +20,8 @@ use netrig_host::sys::{
 /// run may become invalid, but its numbers are never wrong.
 const RECEIVE_BUFFER: usize = 4 << 20;
 
-/// Octets that are kept of a packet quoted in an ICMP error. This is more than the longest error that is sent without
-/// fragmentation (RFC 4443 section 3), including extensions.
+/// Octets that are kept of a packet quoted in an ICMP error. This is more than the longest error message that is sent
+/// without fragmentation (RFC 4443 section 3), including extensions.
 const REPEATED: usize = 2048;
 
 /// Octets of a quoted packet that are kept if they serve only to identify the packet.

@@ -33,7 +33,7 @@ pub fn serve(control: &mut TcpStream, token: u64, from: SocketAddr, cancel: &Ato
     let end = Instant::ZERO + LONGEST;
     while !is_readable(control) && !cancel.load(Ordering::Relaxed) && clock.now() < end {
         if !more {
-            // The pacer returns every 50 ms.
+            // The wait ends after at most 50 ms, so that `cancel` and the connection are checked.
             pacer.wait(Instant::NEVER).map_err(ProbeError::kernel("ppoll"))?;
         }
         let took = socket.receive(|incoming| {
@@ -47,7 +47,7 @@ pub fn serve(control: &mut TcpStream, token: u64, from: SocketAddr, cancel: &Ato
             // If the socket has no room or there is no route, the answer counts as lost, like any packet.
             let _ = socket.offer(to, &mark);
         }
-        // Transmit time stamps are discarded: the answers have already left.
+        // Transmit time stamps are discarded, because no times are measured here.
         socket.transmit_stamps(|_| {}).map_err(ProbeError::kernel("the error queue"))?;
     }
     Ok(())

@@ -89,7 +89,7 @@ fn carry_out(
                     search.refused_here(number, mtu);
                 }
             }
-            // The pacer returns every 50 ms.
+            // The wait ends after at most 50 ms, so that `cancel` is checked.
             PathMtuStep::Wait(until) => {
                 pacer.wait(until).map_err(ProbeError::kernel("ppoll"))?;
             }

@@ -30,8 +30,8 @@ pub(super) enum ReceiverReply {
     /// The socket is open on this port.
     Ready { port: u16 },
     /// `datagrams` is the number of arrived datagrams. They follow this reply, each in the format of [`write_arrival`].
-    /// The socket dropped `dropped` more. `stepped_ns` is the step of the wall clock meanwhile, if there was one. The
-    /// kernel's time stamps are from the wall clock.
+    /// The socket dropped `dropped` more. `stepped_ns` is the step of the wall clock during the reception, if there was
+    /// one. The times of the datagrams are computed from the kernel's time stamps, which are from the wall clock.
     Came { datagrams: u32, dropped: u32, stepped_ns: Option<u64> },
     /// This number of bytes arrived over all connections.
     Sunk { bytes: u64 },

@@ -218,7 +218,7 @@ impl DatagramListener {
     }
 
     /// Receives datagrams until `is_over` returns true, and then those that are still pending. Returns the step of the
-    /// wall clock meanwhile, if there was one. Times before and after a step cannot be compared.
+    /// wall clock in this time, if there was one. Times before and after a step cannot be compared.
     fn listen(&mut self, is_over: impl Fn() -> bool) -> io::Result<Option<Duration>> {
         let offset = RealtimeOffset::measure();
         loop {

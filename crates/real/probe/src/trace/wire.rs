@@ -39,7 +39,7 @@ pub fn carry_out(
         socket.take(|event| record(course, event, clock.now()))?;
         match course.next(clock.now(), realtime_nanos()) {
             TraceStep::Send(probe) => send(&mut socket, course, probe, clock.now())?,
-            // The pacer returns every 50 ms.
+            // The wait ends after at most 50 ms, so that `cancel` is checked.
             TraceStep::Wait(until) if !interrupted => {
                 pacer.wait(until).map_err(ProbeError::kernel("ppoll"))?;
             }

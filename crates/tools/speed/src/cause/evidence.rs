@@ -283,7 +283,7 @@ impl<'a> LimitEvidence<'a> {
         (takes || gives).then(|| self.of_processor(!takes))
     }
 
-    /// The processor of the sending or of the receiving host is the limit, or the hypervisor of that host.
+    /// The limit is the processor of the sending or the receiving host, or the hypervisor of this host.
     fn of_processor(&self, sends: bool) -> LimitingFactor {
         let (report, end) =
             if sends { (&self.phase.sender, self.sends()) } else { (&self.phase.receiver, self.receives()) };

@@ -11,7 +11,7 @@
 //! | a [`Cookie`](crate::iperf3::Cookie) and a zero | a client of iperf3, or a stream of its test |
 //! | `GET `, `HEAD ` or `POST ` | HTTP: ndt7's WebSocket, an object, or the server's counters |
 //! | [`Preamble`] over TCP | a connection that carries data of a phase |
-//! | [`Preamble`] over UDP | a request for datagrams to its source address: answered with the same bytes, only to the host of the control connection |
+//! | [`Preamble`] over UDP | a request for datagrams: answered with the same bytes, only to the host of the control connection |
 //! | [`EchoDatagram`] over UDP | answered immediately, only to the host of a control connection |
 //!
 //! A session starts with a [greeting](netrig_probe::greeting) and waits for its admission

@@ -11,8 +11,8 @@ const load = createRequire(path.join(path.resolve(folder), 'index.js'));
 const WebSocket = load('ws');
 const ndt7 = load('@m-lab/ndt7');
 
-// The client takes its first measurement after 250 ms of its clock. A fast machine has then transferred all data of the test.
-// The clock of the workers therefore runs ten times as fast as the clock of the machine.
+// The client takes its first measurement after 250 ms of its clock. A fast machine has then transferred all data of the
+// test. The clock of the workers therefore runs ten times as fast as the clock of the machine.
 const performance = {now: () => 10 * globalThis.performance.now()};
 
 // A worker that runs in a context of this thread.
