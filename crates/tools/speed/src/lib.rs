@@ -1,8 +1,8 @@
 //! The access-speed meter. It measures the rate of a line and its delay under load, and finds what limited the measurement.
 //!
-//! The client asks a server for a test over a control connection. Data goes over connections and datagrams that the
-//! client opened, and each end measures what it *receives*. The result is a sentence on what limited the measurement,
-//! with the counters that prove it. It is derived from the counts of both ends.
+//! The client asks a server for a test over a control connection. Data is sent over connections that the client has
+//! opened, or in datagrams, and each end measures what it *receives*. The result is a sentence on what limited the
+//! measurement, with the counters that prove it. It is derived from the counts of both ends.
 //!
 //! * **Protocols convert bytes to bytes.** All protocols are state machines without sockets. Tests and fuzzers run the
 //!   same code as a server.

@@ -35,7 +35,7 @@ pub enum EndRole {
 }
 
 impl EndRole {
-    /// Whether this end sends, receives, or does both, if the data flow in direction `way`.
+    /// Whether this end sends, receives, or does both, in a phase whose data has the direction `way`.
     pub const fn direction(self, way: DataDirection) -> TransferDirection {
         match (self, way) {
             (_, DataDirection::Both) => TransferDirection::Both,

@@ -48,8 +48,8 @@ pub(super) fn heard_of(taken: &SinkReading, begun: u64) -> DatagramCounts {
 }
 
 /// The duration of a phase, ns, that began and ended at these times of `CLOCK_MONOTONIC`. For datagrams, `stopped` is
-/// the time at which the receiver learned of the end. The message with the end may be lost and arrive late, but the
-/// receiver knows the planned duration `lasts`, which bounds the result.
+/// the time at which the receiver learned of the end. The message that ends the phase may be lost and then arrives
+/// late, but the receiver knows the planned duration `lasts`, which bounds the result.
 pub(super) fn lasted([begun, ended]: [u64; 2], stopped: Option<u64>, lasts: u64) -> u64 {
     stopped.map_or(ended.saturating_sub(begun), |stopped| stopped.saturating_sub(begun).min(lasts))
 }

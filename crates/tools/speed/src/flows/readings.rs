@@ -35,7 +35,7 @@ impl StreamRecorder {
         self.last = (at_ns, marks);
     }
 
-    /// Takes the record at the end of a test. The message with the end arrived at `told_ns`, ns since the streams
+    /// Takes the record at the end of a test. The message that ends the test arrived at `told_ns`, ns since the streams
     /// began. For a receiver of datagrams, `arrived` is its final reading.
     pub fn finish(
         &mut self,
@@ -99,7 +99,7 @@ fn mark(carried: &StreamCounts, sends: bool) -> StreamMark {
 }
 
 /// Counts of received datagrams. Each datagram counts once (RFC 5560, RFC 7680). A duplicate does not count as payload
-/// or as out of order, and does not reduce the loss. iperf3's receiver differs.
+/// or as out of order, and does not reduce the loss. iperf3's receiver counts duplicates differently.
 fn mark_of_sink(taken: &SinkReading) -> StreamMark {
     let arrivals = taken.arrivals;
     let udp = UdpReadings {
@@ -111,8 +111,9 @@ fn mark_of_sink(taken: &SinkReading) -> StreamMark {
     StreamMark { bytes: taken.bytes, udp, dropped: taken.dropped, ..StreamMark::default() }
 }
 
-/// The end of a test, ns since the streams began, if the message with the end arrived at `told_ns`. `asked` is given
-/// for a receiver of datagrams. The sender stops after the requested time, and a lost packet may delay the message.
+/// The end of a test, ns since the streams began, if the message that ends the test arrived at `told_ns`. `asked` is
+/// given for a receiver of datagrams. The sender stops after the requested time, and a lost packet may delay the
+/// message.
 fn over(told_ns: u64, asked: Option<&TestParameters>) -> u64 {
     let seconds =
         asked.filter(|asked| asked.time > 0).map(|asked| u64::from(asked.omit) + u64::from(asked.time));

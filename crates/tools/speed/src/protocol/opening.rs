@@ -1,4 +1,4 @@
-//! Detection of the protocol of a connection by its first bytes.
+//! Detects the protocol of a connection by its first bytes.
 
 use super::{PREAMBLE_LEN, Preamble};
 use crate::iperf3::{COOKIE_LEN, Cookie};
@@ -16,7 +16,7 @@ pub enum ConnectionOpening {
     Control,
     /// A data connection, with its preamble.
     Data(Preamble),
-    /// A client of iperf3, or a stream of its test, with its cookie.
+    /// The control connection or a data connection of an iperf3 test, with the cookie of the test.
     Iperf3(Cookie),
     /// An HTTP client.
     Http,

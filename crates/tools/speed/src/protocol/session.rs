@@ -1,4 +1,4 @@
-//! The server's side of a session: it determines the action for each message of a client.
+//! The server's side of a session. It determines the action for each message of a client.
 
 use netrig_core::{Duration, Rate};
 
@@ -68,7 +68,7 @@ enum SessionStage {
     Idle,
     /// A phase is prepared.
     Prepared,
-    /// Data flow in the phase.
+    /// The data flow of the phase has started.
     Running,
 }
 
@@ -304,7 +304,7 @@ mod tests {
     }
 
     proptest! {
-        /// For any sequence of messages, data flow only in a prepared phase of an admitted session.
+        /// For any sequence of messages, the data flow starts only in a prepared phase of an admitted session.
         #[test]
         fn no_order_of_words_begins_what_was_not_prepared(words in proptest::collection::vec(message(), 0..30)) {
             let mut session = SpeedSession::new();

@@ -7,7 +7,7 @@ use crate::protocol::{PhaseError, SHORTEST_INTERVAL};
 /// Minimum duration of a phase. It has five readings.
 pub(super) const SHORTEST: Duration = Duration::from_millis(500);
 
-/// Minimum number of datagrams in a phase for a result.
+/// Minimum number of datagrams that a phase needs for a result.
 pub(super) const FEWEST: f64 = 10.0;
 
 /// Why the settings of a measurement are invalid. A setting is named by its flag.
@@ -30,7 +30,7 @@ pub enum MeasureRequestError {
         "--only capacity --sctp: the search for the capacity uses UDP datagrams; leave out one of the two"
     )]
     SctpSearch,
-    /// A search with iperf3 was requested, but its protocol has none.
+    /// A search with iperf3 was requested, but its protocol has no search.
     #[error("iperf3 has no search for a line's capacity: leave out --only capacity")]
     Iperf3Search,
     /// The rate is too low for a result.

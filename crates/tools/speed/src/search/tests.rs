@@ -168,7 +168,7 @@ fn near(value: f64, expected: f64, within: f64) {
 }
 
 /// The search finds the rate that a line delivers, for lines of 1 to 900 Mbit/s with short and long delays, with and
-/// without random loss. A search that takes every loss for congestion would find less.
+/// without random loss. A search that takes every loss for congestion would find a lower rate.
 #[test]
 fn a_line_is_found_whatever_is_lost_at_random() {
     for per_s in [104.0, 1040.0, 10_400.0, 93_600.0] {

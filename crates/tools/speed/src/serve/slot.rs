@@ -10,12 +10,12 @@ use super::tally::{ClientProtocol, ServiceFailure};
 use crate::admission::{AdmissionAnswer, AdmissionClient, AdmissionRefusal, Household, Ticket};
 use crate::protocol::LONGEST_INTERVAL;
 
-/// Tolerance of the admitted rate, as a factor and in bytes. The data of a queue, and the data between two readings,
-/// count at the same time.
+/// Tolerance of the admitted rate, as a factor and in bytes. It is needed because a queue on the path may deliver its
+/// data in a burst, and because all data between two readings count at the time of the second reading.
 const RATE_SLACK: f64 = 1.25;
 const RATE_BURST: u64 = 8 << 20;
 
-/// The part of its budget that a session exceeded, so that it is ended.
+/// The part of the budget that a session exceeded. The server then ends the session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub(super) enum BudgetExceeded {
     #[error("the session exceeded its time limit")]
@@ -36,7 +36,7 @@ impl ServiceFailure for BudgetExceeded {
     }
 }
 
-/// An admitted or a waiting session. Its place becomes free when this value is dropped.
+/// An admitted or a waiting session. Its slot becomes free when this value is dropped.
 pub(super) struct Slot<'a> {
     shared: &'a ServerShared,
     protocol: ClientProtocol,

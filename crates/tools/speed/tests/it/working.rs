@@ -57,7 +57,7 @@ fn new_connections_and_loaded_ones_respond_while_data_flows() {
     });
 }
 
-/// Data flow in both directions at the same time. The responsiveness of each direction has round-trip times of the
+/// Data is sent in both directions at the same time. The responsiveness of each direction has round-trip times of the
 /// loading connections, from both ends, and of new connections.
 #[test]
 fn both_ways_at_once_have_their_responsiveness() {
