@@ -92,7 +92,8 @@ pub struct MediaStreamReport {
 
 impl MediaStreamReport {
     /// Why the tester limited the stream, if it did: the socket of one end had no room, the far end's clock was
-    /// stepped, or a packet left later than `bearable`. Loss on the path is a result, not a fault.
+    /// stepped, or a packet was sent more than `bearable` after its scheduled time. Loss on the path is a result, not a
+    /// fault.
     pub fn fault(&self, bearable: Duration) -> Option<String> {
         if self.no_room > 0 {
             let packets = counted(self.no_room, "packet", "packets");

@@ -61,7 +61,7 @@ impl StreamPacket {
         bytes
     }
 
-    /// Decodes a packet; nothing if the octets are not one.
+    /// Decodes a packet. `None` if the octets are not a packet of a stream.
     pub fn decode(bytes: &[u8]) -> Option<Self> {
         let word = |at: usize| Some(u64::from_be_bytes(*bytes.get(at..)?.first_chunk()?));
         let content = match (bytes.get(..4)? == MAGIC, *bytes.get(4)?) {

@@ -72,7 +72,7 @@ impl ControlConnection {
                 return Err(io::ErrorKind::UnexpectedEof.into());
             }
             if let Err(error) = tls.process_new_packets() {
-                // The peer may have closed the connection before it receives the alert.
+                // The peer may have closed the connection before it receives the alert, so the error is ignored.
                 let _ = transmit(&mut tls, &socket, until);
                 return Err(io::Error::other(error));
             }
@@ -170,7 +170,7 @@ impl ControlConnection {
     /// Ends the connection.
     pub fn close(&mut self) {
         self.tls.send_close_notify();
-        // The peer may already be gone or may not read.
+        // The peer may have closed the connection or may not read, so the error is ignored.
         let _ = transmit(&mut self.tls, &self.socket, Instant::now() + AT_LEAST);
         let _ = self.socket.shutdown(Shutdown::Both);
     }

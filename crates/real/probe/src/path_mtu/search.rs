@@ -211,8 +211,8 @@ impl PathMtuSearch {
         &self.tried
     }
 
-    /// Number of reports of packets that are too long which cannot be true. The reported MTU is not smaller than the
-    /// packet, smaller than the minimum of every path, or smaller than a size that arrived.
+    /// Number of reports of too long packets that cannot be true: the reported MTU is not smaller than the packet, or
+    /// it is smaller than the minimum of every path or than a size that arrived.
     pub const fn untrue(&self) -> u32 {
         self.untrue
     }

@@ -38,7 +38,7 @@ pub fn view(
     decodes: bool,
     cancel: &AtomicBool,
 ) -> ProbeResult<Vec<ClipViewing>> {
-    // The duration of a picture. A packet that is late by more than this leaves during the next picture.
+    // The duration of a picture. A packet that is late by more than this is sent during the next picture.
     let bearable = Duration::from_nanos(1_000_000_000 / u64::from(clip.frames_per_s()));
     let streams = std::thread::scope(|scope| {
         let sending = remotes

@@ -26,8 +26,8 @@ impl Household {
     }
 }
 
-/// Maximum number of households of one site, in units of the limit of a household. An IPv6 /48, the largest assignment
-/// to an end site (RFC 6177 section 2), has 65,536 households.
+/// The limit of a site is the limit of a household multiplied by this factor. An IPv6 /48, the largest assignment to an
+/// end site (RFC 6177 section 2), has 65,536 households.
 pub const HOUSEHOLDS_OF_A_SITE: usize = 4;
 
 /// A group of addresses that may belong to one subscriber with many networks: an IPv4 address or an IPv6 /48.

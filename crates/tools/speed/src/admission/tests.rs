@@ -142,8 +142,8 @@ fn nobody_starves() {
 }
 
 proptest! {
-    /// For any arrivals and departures, no limit is exceeded, no session is served twice, and a session waits only if
-    /// there is a reason.
+    /// For any arrivals and departures, no limit is exceeded, no session is served twice, and a session waits only if a
+    /// limit is reached.
     #[test]
     fn limits_hold(steps in proptest::collection::vec((any::<bool>(), 0..6u8, 0..40u64), 1..80)) {
         let limits = AdmissionLimits {
@@ -169,7 +169,8 @@ proptest! {
             prop_assert!(served <= 3 && waiting <= 5);
             let taken: u64 = admission.served.iter().map(|session| session.needs.bits_per_s()).sum();
             prop_assert!(taken <= 60);
-            // The first waiting session whose household and key have room can only wait for the limits of the server.
+            // The first waiting session whose household and key have room waits only because a limit of the whole
+            // server is reached.
             if let Some(first) = admission.waiting.iter().find(|session| admission.has_room_of_its_own(session)) {
                 prop_assert!(!admission.has_room(first));
             }

@@ -238,9 +238,9 @@ impl RunningPhase {
         self.live.try_recv().ok()
     }
 
-    /// Ends the phase. Connections are aborted. For datagrams, the end waits for those in flight; `sent_there` is the
-    /// number of datagrams that the peer has sent, if known. The wait ends early when `may`, which gets the bytes
-    /// received and sent, returns false.
+    /// Ends the phase. Connections are aborted. In a phase of datagrams, this call waits for datagrams in flight;
+    /// `sent_there` is the number of datagrams that the peer has sent, if known. The wait ends early when `may`, which
+    /// gets the bytes received and sent, returns false.
     ///
     /// # Errors
     /// If the transfer has failed.

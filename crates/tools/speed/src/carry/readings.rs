@@ -54,10 +54,10 @@ pub(super) fn lasted([begun, ended]: [u64; 2], stopped: Option<u64>, lasts: u64)
     stopped.map_or(ended.saturating_sub(begun), |stopped| stopped.saturating_sub(begun).min(lasts))
 }
 
-/// The readings up to the last datagram. The wait for datagrams in flight after it does not count as silence. The last
-/// reading gets the time of the last arrival. If it covers less than half an interval, it is merged with the reading
-/// before. If the silence began well before the end of the phase (`lasted`, ns), the path caused it, and its readings
-/// are kept.
+/// The readings up to the last datagram. The readings after the last datagram are removed, because the wait for
+/// datagrams in flight is not silence of the path. The last remaining reading gets the time of the last arrival. If it
+/// covers less than half an interval, it is merged with the reading before. If the silence began well before the end of
+/// the phase (`lasted`, ns), the path caused it, and the readings until the end of the phase are kept.
 pub(super) fn until_silence(mut heard: Vec<DatagramCounts>, lasted: u64) -> Vec<DatagramCounts> {
     let all = heard.last().map_or(0, |last| last.bytes);
     let Some(at) = heard.iter().position(|reading| reading.bytes == all).filter(|_| all > 0) else {

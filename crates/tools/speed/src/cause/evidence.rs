@@ -45,8 +45,8 @@ const HEADERS: f64 = 0.1;
 /// Packet loss below this share does not noticeably affect congestion control.
 const LOSSY: f64 = 3e-4;
 
-/// If the receiving host dropped this share of the lost packets, the path did not lose them. A cause also explains a
-/// time if it accounts for this share of the time.
+/// If the receiving host dropped this share of the lost packets, the path did not lose them. The same share applies to
+/// times: a cause explains a waiting time if it accounts for this share of it.
 const MOST: f64 = 0.5;
 
 /// If the receiving host dropped this share of the packets that reached it, the host is the limit, regardless of the
@@ -495,8 +495,8 @@ impl<'a> LimitEvidence<'a> {
 fn is_policer(line: &LineCapacity) -> bool {
     let datagram_s = 1.0 / line.found.arrived.max(f64::MIN_POSITIVE);
     let queue_s = line.found.queue_ns as f64 * 1e-9;
-    // The loss above the rate is compared with the loss below it. If the latter was not measured, the line does not
-    // count as a policer.
+    // The loss above the rate is compared with the loss below it. If the loss below the rate was not measured, the line
+    // does not count as a policer.
     line.found.loss_beneath.is_some_and(|beneath| line.found.loss_above > 2.0 * beneath)
         && queue_s < THRESHOLDS.queued_s.max(2.0 * datagram_s)
 }

@@ -3,8 +3,8 @@
 //! The tightest limit determines the rate of a transfer, and each kind of limit has its own symptoms. A line has a
 //! queue. A policer drops packets without a queue. The kernel counts the time for which a window or a send buffer
 //! limited the sender. A busy processor makes a thread wait, and a full socket buffer drops datagrams. [`verdicts`]
-//! checks these symptoms in an order in which a limit comes before those whose symptoms it can also cause. If none is
-//! conclusive, the verdict is [`LimitingFactor::Unknown`].
+//! checks the limits one after the other. A limit that can also cause the symptoms of others is checked before them. If
+//! none is conclusive, the verdict is [`LimitingFactor::Unknown`].
 //!
 //! The computation is pure: its only input is the report.
 

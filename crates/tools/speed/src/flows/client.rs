@@ -21,7 +21,7 @@ use crate::iperf3::{
 /// Maximum wait for a control message before other events are checked.
 const LOOK: StdDuration = StdDuration::from_millis(5);
 
-/// Time after which the first datagram of a UDP stream, which opens it, is sent again.
+/// Time after which the datagram that opens a UDP stream is sent again.
 const AGAIN: StdDuration = StdDuration::from_secs(3);
 
 /// The order of a test.
@@ -157,7 +157,7 @@ impl<'a> ClientTest<'a> {
                     ClientEvent::Stop => self.stop()?,
                     ClientEvent::Results(theirs) => self.theirs = Some(*theirs),
                     ClientEvent::Over(outcome) => {
-                        // The server may have closed the connection before the last message.
+                        // The server may have closed the connection before the last message, so the error is ignored.
                         let _ = self.flush();
                         return if cancel.load(Ordering::Relaxed) {
                             Err(TestError::Interrupted)

@@ -11,7 +11,7 @@ use crate::iperf3::datagram::{CounterWidth, DatagramHeader};
 use crate::iperf3::{TcpReadings, TestParameters, UdpReadings};
 use crate::protocol::ConnectionCounts;
 
-/// The record of the streams of a thread, and the latest reading of each.
+/// The record of the streams of a thread, and the latest reading of each stream.
 #[derive(Debug)]
 pub(super) struct StreamRecorder {
     record: StreamRecord,

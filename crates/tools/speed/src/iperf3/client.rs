@@ -12,7 +12,8 @@ use super::parameters::TestParameters;
 use super::results::{self, TestResults};
 use super::state::TestState;
 
-/// Time limit of a server's answer. The wait for the turn of the test has no limit.
+/// Time limit of a server's answer. The wait for the server's request to open the streams has no limit, because the
+/// server may be busy with another test.
 const PATIENCE: Duration = Duration::from_secs(30);
 
 /// An event of a session for the owner of the sockets.
@@ -151,8 +152,7 @@ impl ClientSession {
         }
     }
 
-    /// Ends the test after the streams have stopped sending. It is also called when a limit of bytes or blocks is
-    /// reached.
+    /// Ends the test after the streams have stopped sending. Call it also when a limit of bytes or blocks is reached.
     pub fn stop(&mut self, now: Instant) {
         if self.stage == ClientStage::Running {
             self.out.push(TestState::TestEnd.byte());

@@ -54,7 +54,7 @@ impl TestDirection {
     }
 }
 
-/// The parameters of a test. If a number may be missing, zero means that it is.
+/// The parameters of a test. An optional number is zero if it is missing.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TestParameters {
     /// The transport protocol.
@@ -225,7 +225,7 @@ impl TestParameters {
         }
     }
 
-    /// Whether the client has a text for [`Iperf3Code::TOO_LONG`] (since iperf3 3.20).
+    /// Whether the client has a message for [`Iperf3Code::TOO_LONG`] (since iperf3 3.20).
     fn knows_too_long(&self) -> bool {
         let version = self.client_version.as_deref().and_then(|version| version.strip_prefix("3."));
         let digits = |text: &str| text.bytes().take_while(u8::is_ascii_digit).count();

@@ -200,7 +200,7 @@ mod tests {
         Upgrade::read(&HttpRequest::read(text.as_bytes()).unwrap().unwrap().0)
     }
 
-    /// RFC 6455 section 1.3and the example of ndt7's specification.
+    /// RFC 6455 section 1.3 and the example of ndt7's specification.
     #[test]
     fn a_key_is_answered_as_the_specifications_say() {
         assert_eq!(accept_key("dGhlIHNhbXBsZSBub25jZQ=="), "s3pPLMBiTxaQ9kYGzzhZRbK+xOo=");

@@ -1,5 +1,5 @@
-//! Responsiveness under working conditions: round trips per minute of an application on a loaded
-//! path(draft-ietf-ippm-responsiveness-09). The input is times and the output is numbers: this module does not measure.
+//! Responsiveness under working conditions: round trips per minute of an application on a loaded path
+//! (draft-ietf-ippm-responsiveness-09). The input is times and the output is numbers: this module does not measure.
 //!
 //! | the draft's | here |
 //! |---|---|

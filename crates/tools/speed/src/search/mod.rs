@@ -349,8 +349,8 @@ impl LineSearch {
         self.go(SearchStage::Over, 0.0);
     }
 
-    /// Restarts the search because the line carries less than before, for example because it is a radio or because a
-    /// token bucket is empty. The loss at earlier rates is then not random, and the known rate no longer applies.
+    /// Restarts the search because the line carries less than before, for example if it is a radio link or if a token
+    /// bucket is empty. The loss at earlier rates is then not random, and the known rate no longer applies.
     fn begin_anew(&mut self, latest: &ArrivalSpan) {
         self.order.known = None;
         self.calm = ArrivalSpan::default();

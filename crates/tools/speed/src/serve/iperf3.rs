@@ -184,7 +184,7 @@ impl<'a> Iperf3Session<'a> {
         loop {
             while let Some(event) = self.session.poll_event() {
                 if let ServerEvent::Over(outcome) = event {
-                    // A refused client may have closed its connection, so the error of the flush may not matter.
+                    // The client may have closed its connection, so the error of the flush is ignored.
                     let flushed = self.flush();
                     return match self.broken.take() {
                         Some(broken) => {
@@ -248,7 +248,8 @@ impl<'a> Iperf3Session<'a> {
         }
     }
 
-    /// Requests admission with the rate in each direction. `asked` contains the rate. A session of iperf3 cannot wait.
+    /// Requests admission with the rate in each direction. `asked` contains the rate. A session of iperf3 cannot wait
+    /// in the queue.
     fn admit(&mut self, asked: TestParameters) {
         if self.shared.prove().is_err() {
             self.stage = TestStage::TurnedAway;

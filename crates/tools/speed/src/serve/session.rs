@@ -243,7 +243,7 @@ impl NetrigSession<'_> {
                 self.control.send(&FromServer::Waits { before, of })?;
                 told = Some(StdInstant::now());
             }
-            // The read detects a client that has closed the connection, which is then removed from the queue.
+            // If the client has closed the connection, the read fails, and the session leaves the queue.
             if let Some(message) = self.control.receive(10 * LOOK)? {
                 self.session.receive(message)?;
             }
@@ -424,7 +424,7 @@ impl NetrigSession<'_> {
             self.carried.iter_mut().zip(counter.bytes()).for_each(|(all, more)| *all += more);
         }
         self.echoing = None;
-        // This call only counts the bytes. Its error is ignored, because the reason of the end is already known.
+        // This call only counts the bytes. Its error is ignored, because the reason for the end is already known.
         let _ = self.keep_on();
         self.slot = None;
     }

@@ -16,7 +16,7 @@ pub fn check(bytes: &[u8]) {
                 assert!(datagram.len() < counter.header_len());
                 continue;
             };
-            // The seconds have 32 bits. They overflow if the field of microseconds has more than a second.
+            // The seconds have 32 bits. They can overflow if the field of microseconds exceeds one second.
             if header.sent < Duration::from_secs(1 << 32) {
                 let mut again = [0; LEAST];
                 assert!(header.write(counter, &mut again));
