@@ -416,7 +416,7 @@ fn accept<'scope>(
 /// Rejects a probe as busy. The write does not block, because the socket is still empty.
 fn turn_away(mut control: TcpStream, why: &ThreadSlotError) {
     if let ThreadSlotError::Busy(busy) = why {
-        // The peer may already have closed the connection.
+        // The peer may already have closed the connection, so the error is ignored.
         let _ = write_frame(&mut control, &FromFarEnd::Busy { why: busy.to_string() });
     }
 }
@@ -479,7 +479,7 @@ fn serve(
     write_frame(&mut control, &FromFarEnd::Ready { port })?;
     let served = carry_out(&mut control, &stream, StreamEnd::listening(socket, stream.token, from), cancel);
     if let Err(ServeError::Probe(error)) = &served {
-        // If the connection itself failed, this write fails too.
+        // If the connection itself failed, this write fails too, so its error is ignored.
         let _ = write_frame(&mut control, &FromFarEnd::Refused { why: error.to_string() });
     }
     served.map(|()| 1)

@@ -22,7 +22,7 @@ use netrig_core::{Duration, Instant};
 use serde::Serialize;
 
 /// Common link MTUs: loopback, jumbo frames, FDDI, Ethernet, PPPoE, tunnels over IPv4, IPv6 and IPsec, Ethernet minus
-/// several of these tunnels, and the minima of IPv6 and of old links.
+/// the headers of several of these tunnels, and the minima of IPv6 and of old links.
 const COMMON: [usize; 26] = [
     65_535, 9216, 9180, 9000, 8192, 4352, 2048, 2002, 1500, 1492, 1480, 1476, 1472, 1462, 1452, 1442, 1430,
     1420, 1412, 1400, 1380, 1358, 1320, 1280, 1006, 576,

@@ -1,9 +1,9 @@
 //! The far end of a transfer, a call or a video: it receives data and reports what arrived and when.
 //!
 //! A probe connects to a [`FarEnd`](super::FarEnd) over TCP, authenticates, and announces what it will send. The
-//! receiver opens a socket, states its port, and reports when all data have arrived. It sends no datagrams. It accepts
-//! datagrams and connections only from the address of the probe. It keeps at most [`MOST_BYTES`] for each probe, and
-//! [`MOST_BYTES_TOGETHER`] for all probes.
+//! receiver opens a socket, states its port, and sends a report after all data have arrived. It sends no datagrams. It
+//! accepts datagrams and connections only from the address of the probe. It keeps at most [`MOST_BYTES`] for each
+//! probe, and [`MOST_BYTES_TOGETHER`] for all probes.
 //!
 //! Start from [`Remote`], the near end's connection to a receiver.
 

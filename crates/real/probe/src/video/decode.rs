@@ -78,8 +78,9 @@ pub fn has_ffmpeg() -> bool {
 ///
 /// Fails if ffmpeg is not installed or fails.
 pub fn decode(pictures: &[AccessUnit]) -> ProbeResult<Vec<Option<VideoFrame>>> {
-    // ffmpeg accepts any share of damage, which is judged here. With several decoding threads, the concealment of
-    // missing parts depends on their timing. With one thread, the same packets always give the same frames.
+    // With `-max_error_rate 1`, ffmpeg does not fail because of damaged pictures. With several decoding threads, the
+    // concealment of missing parts depends on their timing. With one thread, the same packets always give the same
+    // frames.
     let mut arguments = Vec::from_iter("-max_error_rate 1 -threads 1 -f ivf -i pipe:0".split(' '));
     // Two outputs of the same frames: their bytes, and their times.
     for output in ["-f rawvideo pipe:1", "-c:v rawvideo -f framecrc pipe:2"] {
@@ -154,8 +155,8 @@ impl FrameList {
 
     /// Splits `bytes` into frames, indexed by picture.
     ///
-    /// Fails if the number of frames differs from the list. A frame that is missing for this reason must not count as
-    /// lost on the path.
+    /// Fails if the number of frames differs from the list, because a frame that ffmpeg did not output must not count
+    /// as lost on the path.
     fn frames(&self, bytes: &[u8], pictures: usize) -> ProbeResult<Vec<Option<VideoFrame>>> {
         let mut frames = vec![None; pictures];
         let (width, height) = self.size.unwrap_or((0, 0));
