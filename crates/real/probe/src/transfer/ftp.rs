@@ -78,7 +78,7 @@ impl FtpReport {
 }
 
 /// Transfers one file. A stored file, or a part of it, is always deleted at the server. If the transfer fails or
-/// `cancel` is set, it is deleted in a separate session.
+/// `cancel` is set, the file is deleted in a separate session.
 ///
 /// Fails if a connection fails, if the server refuses, sends an invalid reply, takes too long or has a longer file than
 /// allowed, or if the transfer was interrupted.
@@ -174,7 +174,7 @@ impl SessionSockets {
         if let Ok(mut sockets) = self.0.lock() {
             sockets.1 = true;
             for stream in &sockets.0 {
-                // The shutdown of a closed socket may fail.
+                // The shutdown of a closed socket may fail, so the error is ignored.
                 let _ = stream.shutdown(Shutdown::Both);
             }
         }

@@ -30,7 +30,8 @@ pub struct ClipViewing {
 /// Sends a clip with each code point at the same time, so that all copies encounter the same traffic. A packet whose
 /// delay exceeds that of the first packet by more than `playout` counts as lost.
 ///
-/// # Errors If a receiver, a socket or the decoder fails, or if `cancel` is set.
+/// # Errors
+/// If a receiver, a socket or the decoder fails, or if `cancel` is set.
 pub fn view(
     remotes: Vec<(Dscp, Remote)>,
     clip: &Clip,

@@ -96,7 +96,8 @@ impl TestOutcome {
 /// Runs a test. `watch` is called repeatedly with the time since data began to flow, s, and the bytes received and
 /// sent.
 ///
-/// # Errors If no data was transferred. If the test ended early, the outcome has the partial results and the error.
+/// # Errors
+/// If no data was transferred. If the test ended early, the outcome has the partial results and the error.
 pub fn test(
     order: &TestOrder,
     cancel: &AtomicBool,

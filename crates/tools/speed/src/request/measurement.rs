@@ -161,7 +161,8 @@ impl SpeedSettings {
     /// The order for a measurement by netrig's own protocol. The rate and the socket options in `call` are taken from
     /// the settings. The seed determines the exponential gaps.
     ///
-    /// # Errors The first invalid setting or combination.
+    /// # Errors
+    /// The first invalid setting or combination.
     pub fn order(&self, call: CallOrder, seed: u64) -> Result<MeasureOrder, MeasureRequestError> {
         Ok(MeasureOrder {
             call: CallOrder { rate: self.udp, options: self.options()?, ..call },
