@@ -1,4 +1,5 @@
-//! The access-speed meter. It measures the rate of a line and its delay under load, and finds what limited the measurement.
+//! The access-speed meter. It measures the rate of a line and its delay under load, and finds what limited the
+//! measurement.
 //!
 //! The client asks a server for a test over a control connection. Data is sent over connections that the client has
 //! opened, or in datagrams, and each end measures what it *receives*. The result is a sentence on what limited the
@@ -8,8 +9,8 @@
 //!   same code as a server.
 //! * **No unrequested traffic.** Datagrams go only to an address that has requested them over TCP and has proved that
 //!   it receives them.
-//! * **The memory of a server is bounded** for any behaviour of its clients. A client beyond the limits waits in a queue of
-//!   bounded length, or is refused.
+//! * **The memory of a server is bounded** for any behaviour of its clients. A client beyond the limits waits in a
+//!   queue of bounded length, or is refused.
 //!
 //! Start from [`measure::measure`] (the client) and [`serve::Server`]. Their protocol is in [`protocol`].
 //!

@@ -6,8 +6,8 @@ const PEAK: f64 = 255.0;
 const WINDOW: usize = 8;
 const STEP: usize = 4;
 
-/// Peak signal-to-noise ratio of two planes of the same size, dB; infinite if they are the same, `None` if they cannot be
-/// compared.
+/// Peak signal-to-noise ratio of two planes of the same size, dB; infinite if they are the same, `None` if they cannot
+/// be compared.
 pub fn psnr_db(one: &[u8], other: &[u8]) -> Option<f64> {
     if one.len() != other.len() || one.is_empty() {
         return None;

@@ -501,7 +501,8 @@ fn is_policer(line: &LineCapacity) -> bool {
         && queue_s < THRESHOLDS.queued_s.max(2.0 * datagram_s)
 }
 
-/// Whether a host limited a search: it dropped received datagrams, or a thread that carries data had no processor time left.
+/// Whether a host limited a search: it dropped received datagrams, or a thread that carries data had no processor time
+/// left.
 pub(crate) fn is_by_hosts(phase: &PhaseReport) -> bool {
     // A sender that saturated the line was not the limit, even if it was busy.
     let offered_enough = phase.capacity.is_some_and(|capacity| capacity.found.saturated);

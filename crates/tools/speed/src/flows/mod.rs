@@ -1,6 +1,7 @@
 //! One end of an iperf3 test: its streams, which the engine of `netrig_bulk` runs, and their results.
 //!
-//! TCP streams of one direction share a thread. Each UDP stream has a thread of its own. Both ends of a test use this code.
+//! TCP streams of one direction share a thread. Each UDP stream has a thread of its own. Both ends of a test use this
+//! code.
 
 mod client;
 mod found;

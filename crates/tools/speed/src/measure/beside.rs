@@ -18,8 +18,8 @@ use crate::responsiveness::{ForeignProbe, Responsiveness};
 /// Before this time, the rate of a phase is not used, s.
 const BEGINNING_S: f64 = 0.5;
 
-/// The assumed ratio of upload to download capacity until the upload is known: few lines are more asymmetric (RFC 3449 section 2.1).
-/// Until the download is known, it is assumed to equal the upload.
+/// The assumed ratio of upload to download capacity until the upload is known: few lines are more asymmetric (RFC 3449
+/// section 2.1). Until the download is known, it is assumed to equal the upload.
 const LEAST_UP: f64 = 1.0 / 25.0;
 
 /// Running echoes and probes.

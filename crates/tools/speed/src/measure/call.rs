@@ -187,8 +187,8 @@ pub struct SpeedCall {
 }
 
 impl SpeedCall {
-    /// Connects to a server and waits for admission. `waits` is called with the number of sessions before this one and the length of the
-    /// queue.
+    /// Connects to a server and waits for admission. `waits` is called with the number of sessions before this one and
+    /// the length of the queue.
     ///
     /// # Errors
     /// If the connection fails or the server refuses the session.

@@ -177,7 +177,8 @@ fn asked(phase: &PhaseOrder) -> Result<TestParameters, Iperf3Error> {
 /// Converts a test to a phase of a measurement.
 fn carriage(tested: &TestOutcome, order: &PhaseOrder, number: u32) -> CarriedPhase {
     let found = &tested.found;
-    // The threads of both directions read at different times. The times of the stream with the most readings are used for both.
+    // The threads of both directions read at different times. The times of the stream with the most readings are used
+    // for both.
     let longest = found.streams.iter().max_by_key(|stream| stream.marks().count());
     let times: Vec<u64> =
         longest.map(|stream| stream.marks().map(|(at, _)| at).collect()).unwrap_or_default();

@@ -71,7 +71,8 @@ impl Probing {
         self.gap.store(0, Ordering::Relaxed);
     }
 
-    /// Stops and returns the finished probes in the order of their starts. Probes in flight are omitted and do not count as lost.
+    /// Stops and returns the finished probes in the order of their starts. Probes in flight are omitted and do not
+    /// count as lost.
     ///
     /// # Errors
     /// If the thread has panicked.

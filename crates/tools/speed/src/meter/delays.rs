@@ -21,8 +21,8 @@ pub struct EchoRound {
 const ASIDE: u64 = 5_000_000;
 
 impl EchoRound {
-    /// Whether no wall clock was set while the echo was in flight: the four time stamps then give the same round-trip time as the
-    /// monotonic clock.
+    /// Whether no wall clock was set while the echo was in flight: the four time stamps then give the same round-trip
+    /// time as the monotonic clock.
     fn is_of_one_time(&self) -> bool {
         let (Some(took), Some([sent, there, left, back])) = (self.took_ns, self.moments) else { return true };
         let told = back.wrapping_sub(sent).wrapping_sub(left.wrapping_sub(there));

@@ -3,7 +3,8 @@
 use schemars::JsonSchema;
 use serde::Serialize;
 
-/// Ethernet overhead of an IP packet on the line, bytes: header 14, check sequence 4, preamble and delimiter 8, gap 12 (IEEE 802.3).
+/// Ethernet overhead of an IP packet on the line, bytes: header 14, check sequence 4, preamble and delimiter 8, gap 12
+/// (IEEE 802.3).
 const ETHERNET: f64 = 38.0;
 
 /// The shortest IP packet that Ethernet does not pad, bytes (IEEE 802.3: 64 bytes minus header and check sequence).

@@ -1,15 +1,15 @@
 //! The protocol of ndt7, the speed test of M-Lab. ndt7 clients can use netrig's server.
 //!
-//! A test has one direction over one WebSocket (RFC 6455). The client requests `/ndt/v7/download` or `/ndt/v7/upload` with the
-//! subprotocol `net.measurementlab.ndt.v7`. The sender then sends binary messages for ten seconds. Both ends may send their
-//! measurements as JSON in text messages. The server ends the test.
+//! A test has one direction over one WebSocket (RFC 6455). The client requests `/ndt/v7/download` or `/ndt/v7/upload`
+//! with the subprotocol `net.measurementlab.ndt.v7`. The sender then sends binary messages for ten seconds. Both ends
+//! may send their measurements as JSON in text messages. The server ends the test.
 //!
 //! [`Upgrade`] reads the request, and [`ServerSession`] is the server's end of the WebSocket: its input is bytes and
 //! the time, and its output is bytes and events. The payload of load messages does not pass through it. For sent
 //! messages, it returns the head and the length; for received messages, it counts the bytes.
 //!
-//! The sources are version 0.11 of the specification (`ndt7-protocol.md` of github.com/m-lab/ndt-server) and the behaviour of
-//! M-Lab's own server and clients.
+//! The sources are version 0.11 of the specification (`ndt7-protocol.md` of github.com/m-lab/ndt-server) and the
+//! behaviour of M-Lab's own server and clients.
 
 pub mod frame;
 mod handshake;

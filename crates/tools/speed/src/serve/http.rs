@@ -50,7 +50,7 @@ impl From<HttpReceiveError> for RequestError {
         match error {
             HttpReceiveError::Http(error) => error.into(),
             HttpReceiveError::Stream(error) => match error.kind() {
-                // `Other` is the error of a wait that the stop of the server ended.
+                // `Other` means that the stop flag of the server ended the wait.
                 ErrorKind::UnexpectedEof | ErrorKind::TimedOut | ErrorKind::Other => Self::Silent,
                 _ => error.into(),
             },
@@ -83,7 +83,7 @@ fn answer(socket: TcpStream, peer: SocketAddr, caller: &ServedConnection) -> Res
     wire.until = Some(StdInstant::now() + PATIENCE);
     let (request, rest) = HttpRequest::receive(&mut wire).inspect_err(|error| {
         if let HttpReceiveError::Http(error) = error {
-            // The error of the write is ignored. Bytes after the invalid request are not read.
+            // The client may have closed the connection, so the error of the write is ignored.
             let _ = send(&socket, &error.response().closing(""));
         }
     })?;

@@ -82,8 +82,8 @@ impl SettingFinding {
         Self { verdict, mend: Some(by.into()), ..self }
     }
 
-    /// Like [`mended`](Self::mended), for a setting that depends on the rate of the path. If only a bound of the rate is known, the
-    /// verdict stays unknown.
+    /// Like [`mended`](Self::mended), for a setting that depends on the rate of the path. If only a bound of the rate
+    /// is known, the verdict stays unknown.
     pub(super) fn lacks(self, path: &TunedPath, verdict: SettingVerdict, by: impl Into<String>) -> Self {
         if path.is_known() {
             return self.mended(verdict, by);

@@ -27,8 +27,8 @@ pub(super) fn findings(read: &HostSettings, path: &TunedPath) -> Vec<SettingFind
     ]
 }
 
-/// Share of a receive buffer that is offered as the window (`tcp_adv_win_scale`, ip-sysctl). Since Linux 6.6 each connection starts
-/// with a half and adapts it.
+/// Share of a receive buffer that is offered as the window (`tcp_adv_win_scale`, ip-sysctl). Since Linux 6.6 each
+/// connection starts with a half and adapts it.
 fn receive_share(read: &HostSettings) -> f64 {
     let scale = read.sysctls.get("net.ipv4.tcp_adv_win_scale").and_then(|text| text.parse::<i32>().ok());
     match scale.unwrap_or(1).clamp(-31, 31) {
