@@ -23,7 +23,8 @@ pub struct SegmentEnd {
     pub announced: u32,
     /// MSS that the other end announced, as it arrived here, bytes.
     pub received: u32,
-    /// Whether the received MSS is exact. Otherwise it is a lower bound, because the path MTU limits the segments.
+    /// Whether the received MSS is exact. Otherwise it is a lower bound, because the path MTU or a window limits the
+    /// segments.
     pub exactly: bool,
     /// User bytes in a full segment of this end.
     pub segment: u32,

@@ -1,4 +1,4 @@
-//! The near end of a receiver.
+//! The near end's connection to a receiver.
 
 use std::io::BufReader;
 use std::net::{SocketAddr, TcpStream};
