@@ -1,6 +1,8 @@
-//! The control protocol of a probe and its far end, over TCP: the messages before the first packet and after the last.
+//! The control protocol between a probe and its far end, over TCP. Its messages are exchanged before the first packet
+//! and after the last.
 //!
-//! Frames are those of the agent's control protocol: a length and JSON. The first are a [greeting](super::greeting).
+//! Its frames have the format of the agent's control protocol: a length and JSON. A connection begins with a
+//! [greeting](super::greeting).
 
 use std::collections::BTreeMap;
 use std::net::{SocketAddr, TcpStream};
@@ -17,7 +19,7 @@ use super::stamp::HmacKey;
 use super::two_way::ProbePlan;
 use netrig_host::SourceReport;
 
-/// The protocol.
+/// Name, version, proof prefixes and refusal message of the probe protocol.
 pub static PROBE: GreetedProtocol = GreetedProtocol {
     name: "probe",
     version: 3,
@@ -25,13 +27,13 @@ pub static PROBE: GreetedProtocol = GreetedProtocol {
     refusal: ServerGreeting::Refused,
 };
 
-/// The default port of a far end.
+/// Default TCP port of the control protocol of a far end.
 pub const PORT: u16 = 8620;
 
-/// How long a far end may take to answer, in addition to the time of a stream or a transfer.
+/// Time in which a far end must answer, in addition to the time of a stream or a transfer.
 const PATIENCE: StdDuration = StdDuration::from_secs(10);
 
-/// Packets in one frame of records.
+/// Maximum number of packets in one frame of records.
 pub(crate) const RECORDS: usize = 1 << 15;
 
 /// A message from the far end.
@@ -45,14 +47,14 @@ pub enum FromFarEnd {
     },
     /// Sizes of the segments of this connection, as seen by the far end.
     Segments(SegmentEnd),
-    /// Packets in the order of their arrival, or of their sending if the far end sends the stream.
+    /// Packets in the order of their arrival. If the far end sends the stream: in the order of sending.
     Packets {
-        /// Their numbers.
+        /// Number of each packet, from 0.
         numbers: Vec<u32>,
-        /// Time of each packet, ns since 1970.
+        /// Time of arrival or of sending of each packet, ns since 1970.
         at: Vec<u64>,
     },
-    /// The report on the stream is complete.
+    /// The end of the report on the stream.
     Done(StreamSummary),
     /// The far end is at its limit and cannot serve the probe now.
     Busy {
@@ -70,15 +72,15 @@ pub enum FromFarEnd {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct StreamSummary {
-    /// Reasons why the far end was the limit.
+    /// Reasons why the far end, not the path, limited the stream.
     pub faults: Vec<String>,
-    /// Packets with a time stamp of the far end's kernel.
+    /// Number of packets with a time stamp of the far end's kernel.
     pub stamped: usize,
     /// Number of arrived packets by DSCP.
     pub dscps: BTreeMap<u8, usize>,
     /// Number of arrived packets by TTL or hop limit.
     pub ttls: BTreeMap<u8, usize>,
-    /// How well the far end kept the schedule, if it sent the stream.
+    /// How punctually the far end sent. `None` if it did not send the stream.
     pub source: Option<Box<SourceReport>>,
 }
 
@@ -90,14 +92,14 @@ pub enum FromProbe {
     Stream(StreamRequest),
     /// Requests answers to the datagrams of a path MTU search.
     PathMtu {
-        /// Datagrams that begin with this token are answered.
+        /// The far end answers only datagrams that begin with this token.
         token: u64,
     },
-    /// Requests of transfers, calls or video follow, in the protocol of [`receiver`](super::receiver).
+    /// Announces requests of transfers, calls or video, in the protocol of [`receiver`](super::receiver).
     Media,
-    /// Asks the far end to send its stream now.
+    /// Asks the far end to send the stream now.
     Begin,
-    /// The stream is over.
+    /// Ends the stream.
     Finish,
 }
 
@@ -113,7 +115,8 @@ pub enum StreamDirection {
 }
 
 impl StreamDirection {
-    /// Factor by which the far clock's lead is multiplied before it is subtracted from a delay.
+    /// Sign of the clock offset in a one-way delay: the apparent delay minus this factor times the lead of the far
+    /// clock is the delay.
     pub(super) const fn sign(self) -> f64 {
         match self {
             Self::There => 1.0,
@@ -132,11 +135,11 @@ pub struct StreamRequest {
     pub token: u64,
     /// Number of packets.
     pub count: u32,
-    /// The gaps are exponential; otherwise they are constant.
+    /// Whether the gaps are exponential. Otherwise they are constant.
     pub poisson: bool,
     /// Mean gap, ns.
     pub gap_ns: u64,
-    /// A packet with a longer delay counts as lost, ns.
+    /// Time after which a packet counts as lost, ns.
     pub wait_ns: u64,
     /// Seed of the gaps.
     pub seed: u64,
@@ -167,13 +170,13 @@ impl StreamRequest {
 /// An accepted control connection to a far end.
 pub(crate) struct ControlConnection {
     pub stream: TcpStream,
-    /// Both ends are on one boot of one machine and so read one clock.
+    /// Whether both ends run on the same boot of the same machine, and therefore read the same clock.
     pub one_clock: bool,
 }
 
 /// Connects to a far end and authenticates both sides.
 ///
-/// If no far end listens at the address, or it refuses the probe.
+/// Fails if no far end listens at the address, or if the far end refuses the probe.
 pub(crate) fn call(target: SocketAddr, key: Option<&HmacKey>) -> ProbeResult<ControlConnection> {
     let absent = |source| ProbeError::Connect { target, source };
     let mut stream = TcpStream::connect_timeout(&target, PATIENCE).map_err(absent)?;
@@ -202,7 +205,7 @@ fn ungreeted(target: SocketAddr, error: &GreetingError) -> ProbeError {
     ProbeError::FarEnd { target, why: error.to_string(), advice }
 }
 
-/// Identity of this boot of this machine. Some systems have none.
+/// Identifier of the current boot of this machine. `None` on systems without one.
 pub fn boot() -> Option<String> {
     let text = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").ok()?;
     Some(text.trim().to_owned()).filter(|boot| !boot.is_empty())

@@ -8,7 +8,7 @@ use netrig_traffic::ClipError;
 use netrig_host::frames::FrameError;
 use netrig_host::socket::SocketError;
 
-/// The result of what a probe does.
+/// Result of an operation of a probe.
 pub type ProbeResult<T = ()> = Result<T, ProbeError>;
 
 /// Why a probe could not measure.
@@ -50,7 +50,7 @@ pub enum ProbeError {
         /// Advice to the user.
         advice: &'static str,
     },
-    /// The far end or a connection to it was refused.
+    /// The far end refused the probe, or a connection to it was refused.
     #[error("{target} refuses: {why}")]
     Refused {
         /// Address of the far end.
@@ -103,12 +103,12 @@ pub enum ProbeError {
 }
 
 impl ProbeError {
-    /// The error of a failed system call, by the name of the call or option.
+    /// Returns a function that wraps the error of a failed system call. `what` is the name of the call or option.
     pub(crate) fn kernel(what: &'static str) -> impl Fn(io::Error) -> Self {
         move |source| Self::Kernel { what, source }
     }
 
-    /// The error of a failed send, with advice by error number.
+    /// The error of a failed send. The advice depends on the error number.
     pub(crate) fn send(target: SocketAddr, source: io::Error) -> Self {
         let advice = match source.raw_os_error() {
             Some(libc::ENETUNREACH | libc::EHOSTUNREACH) => {

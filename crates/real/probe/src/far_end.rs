@@ -1,8 +1,9 @@
-//! `probe reflect`: the far end of every probe.
+//! `probe reflect`: the far end of all probes that need one.
 //!
-//! A STAMP reflector answers UDP without a connection: one packet for each packet, never longer, and only to listed
-//! addresses. Streams of netrig's own protocol need a TCP connection first, with a key if the address can be reached
-//! from other hosts. Their UDP packets go only to the host of that connection.
+//! A STAMP reflector answers UDP packets without a connection. Each packet gets at most one answer, which is never
+//! longer than the packet. Only listed addresses get answers. Streams of netrig's own protocol need a TCP connection
+//! first, with a key if the address can be reached from other hosts. Their UDP packets go only to the host of that
+//! connection.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -39,36 +40,36 @@ use netrig_host::{
     realtime_nanos,
 };
 
-/// Probes that are served at the same time. Another probe is rejected as busy.
+/// Maximum number of probes that are served at the same time. Another probe is rejected as busy.
 pub const MOST_PROBES: usize = 16;
 
-/// Connections that have not proved the key yet. Each has a thread, for at most ten seconds.
+/// Maximum number of connections that have not proved the key yet. Each has a thread for at most ten seconds.
 const STRANGERS: usize = 64;
 
 /// Maximum number of connections from one address, and from a /24 of IPv4 or a /48 of IPv6.
 const PER_ADDRESS: usize = 24;
 const PER_GROUP: usize = 48;
 
-/// File descriptors of a served probe, and of everything else.
+/// File descriptors per served probe, and file descriptors for all other purposes.
 const DESCRIPTORS_OF_ONE: u64 = 4;
 const OTHER_DESCRIPTORS: u64 = 24;
 
-/// Pause after a failed accept. Other connections may close meanwhile.
+/// Pause after a failed accept, in which other connections may close.
 const RESPITE: StdDuration = StdDuration::from_millis(1);
 
 /// Length of the accept queue. The kernel limits it to net.core.somaxconn.
 const BACKLOG: i32 = 1024;
 
-/// The longest stream that is accepted.
+/// Maximum duration of an accepted stream.
 pub const LONGEST_STREAM: Duration = Duration::from_secs(3600);
 
-/// How long a probe may take for a message, and for all messages before it has proved the key.
+/// Time limit for each message of a probe. All messages until the proof of the key have this time limit together.
 const PATIENCE: StdDuration = StdDuration::from_secs(10);
 
-/// Time for clock exchanges and pauses, in addition to the stream itself.
+/// Time for clock exchanges and pauses, in addition to the duration of the stream.
 const SLACK: Duration = Duration::from_secs(30);
 
-/// The longest time after the end in which packets that have arrived are read.
+/// After `cancel` is set, packets that have already arrived are read for at most this time.
 const LAST: StdDuration = StdDuration::from_millis(200);
 
 /// Interval at which the connection of a served probe is checked.
@@ -102,7 +103,7 @@ settings! {
 }
 
 impl FarEndSettings {
-    /// The order for a far end with this key.
+    /// The order for a far end with these settings and this key.
     pub fn order(&self, key: Option<HmacKey>, connections: ConnectionLimits) -> FarEndOrder {
         FarEndOrder { settings: self.clone(), key, slots: connections.of(FarEndOrder::SLOTS) }
     }
@@ -148,7 +149,7 @@ pub struct FarEndTally {
     pub failures: BTreeMap<String, u64>,
 }
 
-/// Maximum number of distinct reasons. More are counted together.
+/// Maximum number of distinct reasons that are counted separately. All others are counted together.
 const MOST_REASONS: usize = 32;
 
 fn count_reason(counts: &mut BTreeMap<String, u64>, why: String, more: u64) {
@@ -167,7 +168,7 @@ pub struct FarEnd {
 impl FarEnd {
     /// Opens the sockets.
     ///
-    /// If an address can be reached from other hosts and there is no key, or if a port cannot be bound.
+    /// Fails if an address can be reached from other hosts and there is no key, or if a port cannot be bound.
     pub fn open(mut order: FarEndOrder) -> ProbeResult<Self> {
         let (settings, addresses) = (&order.settings, order.settings.addresses());
         let open = addresses.iter().find(|address| !address.ip().is_loopback());
@@ -201,7 +202,7 @@ impl FarEnd {
         Ok(Self { order, stamps, listeners, shortage })
     }
 
-    /// The shortage of file descriptors, if the limit on open files is lower than the possible connections need.
+    /// The shortage of file descriptors, if the limit on open files is too low for the permitted number of connections.
     pub const fn shortage(&self) -> Option<DescriptorShortage> {
         self.shortage
     }
@@ -218,7 +219,7 @@ impl FarEnd {
 
     /// Serves until `cancel` is set.
     ///
-    /// If a system call fails that normally succeeds.
+    /// Fails if a system call fails that normally succeeds.
     pub fn serve(self, cancel: &AtomicBool) -> ProbeResult<FarEndTally> {
         let Self { order, stamps, listeners, .. } = self;
         let (order, tally) = (&order, &Mutex::new(FarEndTally::default()));
@@ -296,16 +297,16 @@ fn reflect(
     let (mut arrived, mut more) = (Vec::new(), false);
     let mut ends: Option<StdInstant> = None;
     loop {
-        // What arrived before the end is counted, too.
+        // Packets that arrived before the end are counted, too.
         if ends.is_none() && cancel.load(Ordering::Relaxed) {
             ends = Some(StdInstant::now() + LAST);
         }
         if !more && ends.is_none() {
-            // The pacer returns every 50 ms.
+            // The wait ends after at most 50 ms, so that `cancel` is checked.
             pacer.wait(Instant::NEVER).map_err(ProbeError::kernel("ppoll"))?;
         }
-        // Each batch is answered before the next is received. If there is not enough time, packets stay in the socket,
-        // which counts its drops.
+        // Each batch is answered before the next is received. If packets arrive faster than they are answered, they
+        // stay in the socket's buffer. The kernel counts those that it drops.
         let took = socket.receive(|incoming| {
             let received = incoming.stamp.unwrap_or_else(realtime_nanos);
             // RFC 5357 section 4.2.1: 255 if the TTL is not known.
@@ -317,7 +318,7 @@ fn reflect(
         if !arrived.is_empty() {
             answer(&mut socket, &mut reflector, *timestamps, arrived.drain(..), &mut locked(tally));
         }
-        // Transmit time stamps are discarded: the answers have already left.
+        // Transmit time stamps are discarded, because the answers with these numbers have already been sent.
         socket.transmit_stamps(|_| {}).map_err(ProbeError::kernel("the error queue"))?;
         if ends.is_some_and(|ends| !more || StdInstant::now() >= ends) {
             break;
@@ -356,7 +357,8 @@ fn answer(
     }
 }
 
-/// The reason of a missing answer, without variable numbers, so that the number of distinct texts is bounded.
+/// The reason why a packet was not answered, as text without variable numbers. This bounds the number of distinct
+/// texts.
 fn reason(why: &Unanswered) -> String {
     match why {
         Unanswered::Packet(PacketError::TooShort { least, .. }) => {
@@ -378,7 +380,7 @@ fn accept<'scope>(
     let mut pacer = watching(listener, Clock::starting_in(Duration::ZERO), Duration::ZERO)?;
     while !cancel.load(Ordering::Relaxed) {
         pacer.wait(Instant::NEVER).map_err(ProbeError::kernel("ppoll"))?;
-        // An error of one peer must not stop the loop.
+        // A failed connection of one peer must not end the loop.
         loop {
             let (control, from) = match listener.accept() {
                 Ok(accepted) => accepted,
@@ -414,7 +416,7 @@ fn accept<'scope>(
 /// Rejects a probe as busy. The write does not block, because the socket is still empty.
 fn turn_away(mut control: TcpStream, why: &ThreadSlotError) {
     if let ThreadSlotError::Busy(busy) = why {
-        // The peer may already have closed the connection.
+        // The peer may already have closed the connection, so the error is ignored.
         let _ = write_frame(&mut control, &FromFarEnd::Busy { why: busy.to_string() });
     }
 }
@@ -443,7 +445,7 @@ fn serve(
 ) -> Result<u64, ServeError> {
     control.set_nodelay(true).map_err(FrameError::from)?;
     let mut wire = InterruptibleStream::new(&control, cancel, PATIENCE).map_err(FrameError::from)?;
-    // Until it has proved the key, a peer holds a slot for no longer than this.
+    // A peer that has not proved the key holds a slot for at most this time.
     wire.until = Some(StdInstant::now() + PATIENCE);
     let keys = order.key.clone().into();
     PROBE
@@ -457,7 +459,7 @@ fn serve(
             path_mtu::serve(&mut control, token, from, cancel)?;
             return Ok(1);
         }
-        // The peer only checked the key.
+        // The peer connected only to check the key.
         None => return Ok(0),
         _ => return Err(PROBE.unexpected().into()),
     };
@@ -477,7 +479,7 @@ fn serve(
     write_frame(&mut control, &FromFarEnd::Ready { port })?;
     let served = carry_out(&mut control, &stream, StreamEnd::listening(socket, stream.token, from), cancel);
     if let Err(ServeError::Probe(error)) = &served {
-        // If the connection itself failed, this write fails too.
+        // If the connection itself failed, this write fails too, so its error is ignored.
         let _ = write_frame(&mut control, &FromFarEnd::Refused { why: error.to_string() });
     }
     served.map(|()| 1)
@@ -521,13 +523,13 @@ const fn arrivals(stream: &StreamRequest) -> usize {
     2 * stream.count as usize
 }
 
-/// Memory of a stream until its records are sent, bytes: one record of each arrival and of each sent packet, and a
-/// second copy of the records while they are sent.
+/// Memory of a stream until its records are sent, bytes: a record of each arrival, a record of each sent packet, and a
+/// copy of the arrival records that exists while they are sent.
 const fn remembered(stream: &StreamRequest) -> usize {
     2 * arrivals(stream) * size_of::<(u32, u64)>() + stream.count as usize * size_of::<u64>()
 }
 
-/// Carries a stream out and reports it.
+/// Serves a stream and sends its report.
 fn carry_out(
     control: &mut TcpStream,
     stream: &StreamRequest,

@@ -1,9 +1,10 @@
-//! The greeting of a control connection: it ensures that both ends have the same version of a protocol and, if the server has a key,
-//! the same key.
+//! The greeting of a control connection. It ensures that both ends use the same version of a protocol and, if the
+//! server has a key, the same key.
 //!
-//! The server greets with a nonce, and the client answers with its own. If the server has a key, the client adds an HMAC over both
-//! nonces and the channel binding of a TLS connection (RFC 5705, RFC 9266): a man in the middle with a certificate of its own cannot
-//! forward the proofs. The server then proves that it has the key too. It does nothing else before that.
+//! The server greets with a nonce, and the client answers with another nonce. If the server has a key, the client adds
+//! an HMAC over both nonces and the channel binding of the TLS connection (RFC 5705, RFC 9266). Because of the channel
+//! binding, a man in the middle with a certificate of his own cannot forward the proofs. The server then proves that it
+//! has the key too. Before the client has proved the key, the server does nothing else.
 
 use std::fmt::Display;
 use std::io::{Read, Write};
@@ -15,8 +16,8 @@ use serde::{Deserialize, Serialize};
 use super::keyring::Keyring;
 use super::stamp::HmacKey;
 
-/// The longest frame of a greeting, bytes, and of a client in its whole session. No message needs a tenth of it. It limits the memory
-/// that a connected peer can occupy.
+/// Longest frame of a greeting, bytes. It is also the longest frame that a client may send in its whole session: no
+/// message needs a tenth of it. The bound limits the memory that a connected peer can occupy.
 pub const LONGEST_WORD: usize = 4096;
 
 /// Longest displayed reason of a server, characters.
@@ -28,17 +29,18 @@ type Nonce = [u8; 32];
 /// A protocol whose control connections begin with a greeting.
 #[derive(Debug)]
 pub struct GreetedProtocol {
-    /// Its name in messages.
+    /// Name of the protocol in messages to the user.
     pub name: &'static str,
-    /// Its version. Both ends must have the same.
+    /// Version of the protocol. Both ends must have the same.
     pub version: u32,
-    /// Prefixes of the proofs of the client and of the server, so that one cannot be used for the other.
+    /// Prefixes of the proofs of the client and of the server. They differ so that a client's proof is not valid as a
+    /// server's.
     pub prefixes: [&'static [u8]; 2],
-    /// The message of a server that refuses.
+    /// Builds the message with which a server refuses a client.
     pub refusal: fn(GreetingRefusal) -> ServerGreeting,
 }
 
-/// What a client says in a greeting.
+/// The client's message in a greeting.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub enum ClientGreeting {
@@ -53,7 +55,7 @@ pub enum ClientGreeting {
     },
 }
 
-/// What a server says in a greeting.
+/// The server's messages in a greeting.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub enum ServerGreeting {
@@ -70,7 +72,8 @@ pub enum ServerGreeting {
     Welcome {
         /// The proof that the server has the key, if it has one.
         tag: Option<[u8; 32]>,
-        /// Identity of this boot of this machine. Ends with the same identity read the same clock.
+        /// Identifier of the current boot of the server's machine. Two ends with the same identifier read the same
+        /// clock.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         boot: Option<String>,
     },
@@ -78,7 +81,7 @@ pub enum ServerGreeting {
     Busy(GreetingRefusal),
     /// The server refuses the client.
     Refused(GreetingRefusal),
-    /// The same, in another word.
+    /// The same as [`Refused`](Self::Refused), for the speed protocol.
     Failed(GreetingRefusal),
 }
 
@@ -96,10 +99,10 @@ pub enum GreetingError {
     /// The stream failed, or a frame is malformed.
     #[error(transparent)]
     Control(#[from] FrameError),
-    /// The peer has another version.
+    /// The peer has another version of the protocol.
     #[error("it uses version {theirs} of the {} protocol, and this netrig uses version {}", ours.name, ours.version)]
     Version {
-        /// Its version.
+        /// Version of the peer.
         theirs: u32,
         /// The protocol of this end.
         ours: &'static GreetedProtocol,
@@ -110,7 +113,7 @@ pub enum GreetingError {
     /// The server has no key.
     #[error("it has no key and cannot authenticate itself")]
     KeyUnknown,
-    /// The keys differ, or there is a man in the middle.
+    /// The keys differ, or a man in the middle changed the messages.
     #[error("its key is different, or there is a man in the middle")]
     KeyWrong,
     /// The server is at its limit.
@@ -119,12 +122,12 @@ pub enum GreetingError {
     /// The server refused.
     #[error("it refuses: {0}")]
     Refused(String),
-    /// The peer sent another message.
+    /// The peer sent a message that does not belong at this point of the protocol.
     #[error("it does not use the {0} protocol")]
     Unexpected(&'static str),
 }
 
-/// The greeting of a server.
+/// The first message of a server, parsed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ServerHello {
     nonce: Nonce,
@@ -133,11 +136,11 @@ pub struct ServerHello {
 }
 
 impl GreetedProtocol {
-    /// The server's side, over a stream with time-outs. After the proof of the key, the client is accepted if `admit` succeeds. Returns
-    /// the name of the client's key, if the server has keys.
+    /// Runs the server's side, over a stream with time-outs. A client that has proved the key is accepted if `admit`
+    /// succeeds. Returns the name of the client's key if the server has keys.
     ///
     /// # Errors
-    /// If the stream fails, or the client has another version or none of the keys, or is not admitted.
+    /// If the stream fails, if the client has another version or none of the keys, or if `admit` fails.
     pub fn greet_client<E: Display>(
         &'static self,
         stream: &mut (impl Read + Write),
@@ -171,10 +174,10 @@ impl GreetedProtocol {
         Ok(proof.map(|(name, _)| name.to_owned()))
     }
 
-    /// The client's side. Returns the identity of the server's boot, if it tells one.
+    /// Runs the client's side. Returns the identifier of the server's boot, if the server sends it.
     ///
     /// # Errors
-    /// If the stream fails, or the server has another version or refuses.
+    /// If the stream fails, the server has another version, or the server refuses.
     pub fn greet_server(
         &'static self,
         stream: &mut (impl Read + Write),
@@ -185,10 +188,10 @@ impl GreetedProtocol {
         self.answer_hello(stream, greeted, key, binding)
     }
 
-    /// The first half of the client's side: receives the greeting, which the server sends first.
+    /// First half of the client's side: receives the server's greeting.
     ///
     /// # Errors
-    /// If the stream fails, or the server has another version.
+    /// If the stream fails or the server has another version.
     pub fn receive_hello(&'static self, stream: &mut impl Read) -> Result<ServerHello, GreetingError> {
         match read_frame_within(stream, LONGEST_WORD)? {
             Some(ServerGreeting::Hello { version, nonce, keyed }) => {
@@ -199,10 +202,11 @@ impl GreetedProtocol {
         }
     }
 
-    /// The second half of the client's side: a request and its answer, which take one round trip.
+    /// Second half of the client's side: sends the answer and receives the decision of the server. It takes one round
+    /// trip.
     ///
     /// # Errors
-    /// If the stream fails, or the server refuses.
+    /// If the stream fails or the server refuses.
     pub fn answer_hello(
         &'static self,
         stream: &mut (impl Read + Write),
@@ -237,12 +241,13 @@ impl GreetedProtocol {
         if theirs == self.version { Ok(()) } else { Err(GreetingError::Version { theirs, ours: self }) }
     }
 
-    /// The error for a message that is none of this protocol at its place.
+    /// The error for a message of another protocol, or for one that does not belong at this point of this protocol.
     pub const fn unexpected(&self) -> GreetingError {
         GreetingError::Unexpected(self.name)
     }
 
-    /// Removes control characters from the text of an unknown server before it reaches a terminal.
+    /// The error for a refusal. Control characters are removed, because the server is unknown and its text reaches a
+    /// terminal.
     fn refused(&self, said: Option<ServerGreeting>) -> GreetingError {
         let shown = |refusal: GreetingRefusal| shown_up_to(LONGEST_REASON, &refusal.why);
         match said {
@@ -317,14 +322,14 @@ mod tests {
         assert!(matches!(client, Err(GreetingError::KeyUnknown)));
     }
 
-    /// A man in the middle has two TLS connections with different channel bindings.
+    /// A man in the middle has two TLS connections, and their channel bindings differ.
     #[test]
     fn who_stands_between_cannot_pass_the_proofs_on() {
         let (server, client) = greet(Some(RIGHT), Some(RIGHT), [[7; 32], [8; 32]]);
         assert!(matches!((server, client), (Err(GreetingError::KeyWrong), Err(GreetingError::KeyWrong))));
     }
 
-    /// Before a client has proved a key, its messages cost little memory, and no text of it is kept.
+    /// Before a client has proved a key, its messages cost little memory, and none of its text is kept.
     #[test]
     fn words_of_strangers_are_short() {
         let long = ClientGreeting::Hello { version: u32::MAX, nonce: [255; 32], tag: Some([255; 32]) };
@@ -374,7 +379,7 @@ mod tests {
                     .unwrap();
                 let answer = read_frame_within(&mut far, LONGEST_WORD).unwrap().unwrap();
                 let ClientGreeting::Hello { tag, .. } = answer;
-                // It can only echo what it received.
+                // An impostor without the key can only echo the proof that it received.
                 write_frame(&mut far, &ServerGreeting::Welcome { tag, boot: None }).unwrap();
             });
             let probe = SPOKEN.greet_server(&mut near, HmacKey::new(RIGHT).as_ref(), &[]);

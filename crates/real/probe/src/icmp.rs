@@ -5,7 +5,7 @@ use netrig_core::internet_checksum;
 /// Octets of the header of an echo message.
 pub const HEADER: usize = 8;
 
-/// Octets at the beginning of the data that identify an answer: a token and the packet's number.
+/// Octets at the beginning of the data that identify an answer: a token (8) and the packet's number (4).
 pub const MARK: usize = 12;
 
 /// ICMP version.
@@ -43,8 +43,9 @@ pub struct IcmpEcho {
 }
 
 impl IcmpEcho {
-    /// A request with this number of octets of data, at least [`MARK`]. Where the kernel does so, it fills in the
-    /// identifier and the IPv6 checksum. The sequence number is the low half of the packet's number.
+    /// Builds a request with this number of octets of data, at least [`MARK`]. For unprivileged sockets, the kernel
+    /// replaces the identifier. For ICMPv6, it fills in the checksum. The sequence number is the low half of the
+    /// packet's number.
     pub fn request(&self, version: IcmpVersion, data: usize) -> Vec<u8> {
         let mut bytes = vec![0; HEADER + data.max(MARK)];
         bytes[0] = version.request();
@@ -59,7 +60,8 @@ impl IcmpEcho {
         bytes
     }
 
-    /// Parses a reply; nothing if the packet is not one. A raw IPv4 socket also gives the IP header.
+    /// Parses an echo reply. Returns `None` if the packet is not one. A packet from a raw IPv4 socket begins with the
+    /// IP header, which is skipped.
     pub fn reply(version: IcmpVersion, mut bytes: &[u8]) -> Option<Self> {
         if version == IcmpVersion::V4 && bytes.first()? >> 4 == 4 {
             let header = usize::from(bytes[0] & 0xF) * 4;
@@ -72,8 +74,9 @@ impl IcmpEcho {
         ((kind, code) == (version.reply(), 0)).then_some(Self { token, number })
     }
 
-    /// Whether `quoted`, the part of a packet in an ICMP error from its ICMP header on, is a request with this token.
-    /// Errors of old hosts quote only the header (RFC 792), which does not contain the token.
+    /// Whether `quoted` is an echo request with this token. `quoted` is the part of a packet in an ICMP error, from the
+    /// ICMP header of the packet on. Old hosts quote only the header (RFC 792), which does not contain the token: any
+    /// such request is accepted.
     pub fn is_request(version: IcmpVersion, token: u64, quoted: &[u8]) -> bool {
         let kind = quoted.first().copied();
         let repeated = quoted.get(HEADER..).and_then(|data| data.first_chunk());

@@ -1,5 +1,5 @@
 //! ICMP errors (RFC 792, RFC 1812 section 5.2.7) and ICMPv6 errors (RFC 4443 section 3) about a packet, with their
-//! extensions (RFC 4884): the MPLS labels with which the packet arrived (RFC 4950).
+//! extensions (RFC 4884). An extension can contain the MPLS labels that the packet had on arrival (RFC 4950).
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -10,8 +10,8 @@ use serde::{Serialize, Serializer};
 
 use super::icmp::IcmpVersion;
 
-/// Octets of the original datagram before an extension, if the message does not state its length (RFC 4884 section
-/// 5.5).
+/// Default position of an extension, used if the message does not state the length of the original datagram: octets
+/// from the start of that datagram (RFC 4884 section 5.5).
 const OLD_PLACE: usize = 128;
 
 /// Maximum number of objects read from an extension.
@@ -27,7 +27,7 @@ pub enum IcmpError {
     Expired,
     /// The destination is unreachable.
     Unreachable(Unreachable),
-    /// Another message.
+    /// A message of another type.
     Other {
         /// ICMP type.
         kind: u8,
@@ -47,7 +47,7 @@ pub enum Unreachable {
     Protocol,
     /// No program listens on the port.
     Port,
-    /// The packet is longer than the MTU of the next link, bytes of IP; 0 if the message does not state the MTU.
+    /// The packet is longer than the MTU of the next link, octets of IP; 0 if the message does not state the MTU.
     TooLong(u32),
     /// The source route failed.
     SourceRoute,
@@ -64,8 +64,8 @@ impl Unreachable {
     }
 }
 
-/// The notation of traceroute: `!N`, `!H`, `!P`, `!F-1400`, `!S`, `!X`, `!<code>`; nothing for a closed port, which is
-/// the end.
+/// Written in the notation of traceroute: `!N`, `!H`, `!P`, `!F-1400`, `!S`, `!X` or `!<code>`. A closed port is the
+/// end of a trace and is written as an empty text.
 impl fmt::Display for Unreachable {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -83,7 +83,7 @@ impl fmt::Display for Unreachable {
 }
 
 impl IcmpError {
-    /// Meaning of a message of this type and code. `info` is the MTU if the message has one.
+    /// Meaning of a message with this type and code. `info` is the MTU if the message states one.
     pub const fn of(version: IcmpVersion, kind: u8, code: u8, info: u32) -> Self {
         use Unreachable::{Code, Host, Network, Port, Prohibited, Protocol, SourceRoute, TooLong};
         let unreachable = match (version, kind, code) {
@@ -102,7 +102,7 @@ impl IcmpError {
     }
 }
 
-/// The name in the RFCs.
+/// Written with the name in the RFCs.
 impl fmt::Display for IcmpError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         use Unreachable::{Code, Host, Network, Port, Prohibited, Protocol, SourceRoute, TooLong};
@@ -129,7 +129,7 @@ const MOST_ERRORS: usize = 64;
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct IcmpErrors {
     counts: BTreeMap<(IpAddr, IcmpError), u64>,
-    /// Errors beyond [`MOST_ERRORS`] pairs.
+    /// Number of errors of pairs beyond the first [`MOST_ERRORS`].
     others: u64,
 }
 
@@ -153,7 +153,7 @@ impl IcmpErrors {
         self.counts.is_empty()
     }
 
-    /// Adds the counts of another part of the same probe.
+    /// Adds the counts of another part of the probe.
     pub fn append(&mut self, more: &Self) {
         more.counts.iter().for_each(|((from, error), count)| self.add(*from, *error, *count));
         self.others += more.others;
@@ -200,7 +200,7 @@ pub struct Label {
     pub label: u32,
     /// Its traffic class (RFC 5462), 0 to 7.
     pub class: u8,
-    /// The label is the last of the stack.
+    /// Whether the label is the last of the stack.
     pub bottom: bool,
     /// Its time to live.
     pub ttl: u8,
@@ -217,19 +217,20 @@ impl Label {
     }
 }
 
-/// The extension behind the quoted packet.
+/// The extension after the quoted packet in an ICMP message.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Extension {
-    /// The label stack of the packet, the outermost first; empty if the message has none.
+    /// The label stack of the packet, outermost label first; empty if the message has no labels.
     pub labels: Vec<Label>,
-    /// Class and type of other objects.
+    /// Class and type of each other object.
     pub others: Vec<(u8, u8)>,
 }
 
 impl Extension {
-    /// Finds the extension of a message. If the message states its length, the extension begins at `place` of the
-    /// quoted octets. Otherwise it begins at the default place, and only a correct checksum makes it one. `before`
-    /// octets of the datagram are missing from `repeated`. Nothing if there is no valid extension.
+    /// Finds the extension of a message in `repeated`, the quoted octets. If the message states its length, the
+    /// extension begins at `place` in them. Otherwise it begins at the default position, and its checksum must be
+    /// present and correct. `before` is the number of octets of the datagram that precede `repeated` and were not kept.
+    /// Returns `None` if there is no valid extension.
     pub fn find(repeated: &[u8], place: Option<usize>, before: usize) -> Option<Self> {
         if let Some(at) = place {
             return Self::read(repeated.get(at..)?, false);
@@ -237,7 +238,7 @@ impl Extension {
         Self::read(repeated.get(OLD_PLACE.checked_sub(before)?..)?, true)
     }
 
-    /// Parses version, checksum and objects (RFC 4884 sections 7 and 8).
+    /// Parses the version, the checksum and the objects (RFC 4884 sections 7 and 8).
     fn read(bytes: &[u8], checked: bool) -> Option<Self> {
         const VERSION: u8 = 2;
         let (header, mut rest) = bytes.split_first_chunk::<4>()?;
@@ -249,7 +250,7 @@ impl Extension {
         for _ in 0..MOST_OBJECTS {
             let Some((&[high, low, class, kind], _)) = rest.split_first_chunk::<4>() else { break };
             let len = usize::from(u16::from_be_bytes([high, low]));
-            // An object has at least its header and ends within the message.
+            // The length of an object includes its header of 4 octets and must not exceed the rest of the message.
             let object = rest.get(4..len)?;
             match (class, kind) {
                 (1, 1) => extension.push_labels(object),
@@ -272,7 +273,7 @@ mod tests {
 
     use super::*;
 
-    /// The header of RFC 4884 with a correct checksum, and these objects.
+    /// An extension (RFC 4884) with these objects and a correct checksum.
     fn extension(objects: &[u8]) -> Vec<u8> {
         let mut bytes = vec![0x20, 0, 0, 0];
         bytes.extend(objects);
@@ -281,7 +282,7 @@ mod tests {
         bytes
     }
 
-    /// Label 0x12345 of class 5 with TTL 3; below it the last label, 16 with TTL 1; and an object of another class.
+    /// Label 0x12345 with class 5 and TTL 3; below it the bottom label, 16, with TTL 1; and an object of another class.
     const OBJECTS: [u8; 20] =
         [0, 12, 1, 1, 0x12, 0x34, 0x5A, 3, 0x00, 0x01, 0x01, 1, 0, 8, 2, 1, 0xAA, 0xBB, 0xCC, 0xDD];
 

@@ -2,11 +2,11 @@
 
 use super::stamp::HmacKey;
 
-/// Keys with names. If there are any, a client must have one. Limits per key use the name.
+/// Keys by name. If there are any, a client must have one of them. Limits per key refer to the name.
 #[derive(Clone, Debug, Default)]
 pub struct Keyring(Vec<(String, HmacKey)>);
 
-/// Why a text is no key file.
+/// Why a text is not a valid key file.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum KeyringError {
     /// A line has no name and key.
@@ -15,7 +15,7 @@ pub enum KeyringError {
     /// A key is too short.
     #[error("line {line}: the key of {name} has {len} bytes: expected at least {}", HmacKey::LEAST)]
     Short {
-        /// The line.
+        /// Number of the line, from 1.
         line: usize,
         /// The name of the key.
         name: String,
@@ -25,19 +25,19 @@ pub enum KeyringError {
     /// A name occurs twice.
     #[error("line {line}: there is a key of {name} already")]
     Twice {
-        /// The line.
+        /// Number of the line, from 1.
         line: usize,
         /// The name of the key.
         name: String,
     },
-    /// There is no key.
+    /// The text has no key.
     #[error("there is no key in it")]
     Empty,
 }
 
 impl Keyring {
-    /// Reads a text with a line per key: a name without spaces, a space, and the key. Empty lines and lines that start with `#` are
-    /// ignored.
+    /// Parses a text with one line per key: a name without spaces, a space, and the key. Empty lines and lines that
+    /// start with `#` are ignored.
     ///
     /// # Errors
     /// The error of the first wrong line.
@@ -60,12 +60,12 @@ impl Keyring {
         if keys.is_empty() { Err(KeyringError::Empty) } else { Ok(Self(keys)) }
     }
 
-    /// Whether there are no keys, so that clients need none.
+    /// Whether there are no keys. Clients then need no key.
     pub const fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// The name and the key with which this proof of these parts was made.
+    /// Finds the key with which `proof` was made of `parts`. Returns its name and the key.
     pub fn whose(&self, parts: &[&[u8]], proof: &[u8]) -> Option<(&str, &HmacKey)> {
         self.0.iter().find(|(_, key)| key.verify(parts, proof)).map(|(name, key)| (name.as_str(), key))
     }

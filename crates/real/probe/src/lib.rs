@@ -1,4 +1,4 @@
-//! Probes of a path: they send packets by a known schedule and report what happened to them.
+//! Probes of a path: they send packets by a known schedule and report which of them arrived, and when.
 //!
 //! | probe | far end | measures |
 //! |---|---|---|
@@ -12,8 +12,8 @@
 //! | [`voice`], [`video`] | [`FarEnd`] | calls and video over RTP |
 //! | [`one_way`] | [`FarEnd`] | one-way delay, loss, delay variation and reordering of one direction (RFC 7679, RFC 7680, RFC 3393, RFC 3357, RFC 4737) |
 //!
-//! Every probe sends by an absolute schedule. It uses the time stamps of the kernel where there are any. If this host,
-//! not the path, was the limit, the report says so. Packets go only to addresses that the user named.
+//! Every probe sends by an absolute schedule and uses the kernel's time stamps where they exist. If this host, not the
+//! path, limited the measurement, the report says so. Packets go only to addresses that the user named.
 //!
 //! Start from [`StampOrder`], [`PingOrder`] or [`OneWayOrder`]; each gives a [`ProbeReport`].
 #![deny(unsafe_code)]
@@ -71,12 +71,12 @@ pub use stamp_sender::{StampOrder, StampSettings, stamp};
 pub use two_way::{MOST_PACKETS, PacketSettings, ProbePlan};
 
 /// Seconds from one time to a later one. Both are in nanoseconds and may come from different clocks. The result is
-/// negative if the second is earlier.
+/// negative if `later` is earlier than `earlier`.
 fn seconds_between(earlier: u64, later: u64) -> f64 {
     later.wrapping_sub(earlier).cast_signed() as f64 * 1e-9
 }
 
-// The tests of the public interface, in one test binary with the unit tests.
+// The tests of the public interface are compiled into the same test binary as the unit tests.
 #[cfg(test)]
 extern crate self as netrig_probe;
 #[cfg(test)]

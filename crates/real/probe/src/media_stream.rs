@@ -1,4 +1,4 @@
-//! Scheduled datagrams to a receiver, and their arrivals.
+//! Sends datagrams to a receiver by a schedule, and matches them with their arrivals.
 
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -14,7 +14,7 @@ use super::socket::{ProbeSocket, is_refusal};
 use super::{ProbeError, ProbeResult};
 use netrig_host::{Clock, HostAddress, RequestedGaps};
 
-/// Bytes of a datagram that the receiver records: all bytes of one that fits into an Ethernet frame.
+/// Bytes of a datagram that the receiver records. A datagram that fits into an Ethernet frame is recorded completely.
 const KEEP: u16 = 1_500;
 
 /// A datagram and its scheduled time.
@@ -24,21 +24,21 @@ pub(super) struct ScheduledDatagram {
     pub bytes: Vec<u8>,
 }
 
-/// Clocks behind the delays.
+/// The clocks from which one-way delays are computed.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum DelayBasis {
-    /// Both ends read one clock.
+    /// Both ends read the same clock.
     OneClock,
     /// Two unrelated clocks. The shortest delay is assumed to be half the round-trip time. All delays have the same
-    /// error, at most this, s.
+    /// error.
     Assumed {
-        /// Half the round-trip time over the control connection, s.
+        /// Maximum error of the delays: half the round-trip time over the control connection, s.
         within_s: f64,
     },
 }
 
 impl DelayBasis {
-    /// The clocks in words.
+    /// The clocks as text for the user.
     pub fn text(self) -> String {
         match self {
             Self::OneClock => "one clock at both ends".to_owned(),
@@ -69,16 +69,16 @@ pub struct MediaDatagram {
     pub delay_s: f64,
 }
 
-/// Results of a stream.
+/// Results of a stream of scheduled datagrams.
 #[derive(Clone, Debug)]
 pub struct MediaStreamReport {
-    /// Datagrams that were sent or dropped by the sending socket.
+    /// Number of sent datagrams, including those that the sending socket dropped.
     pub sent: u64,
-    /// Datagrams that the sending socket had no room for: they never entered the path.
+    /// Datagrams for which the sending socket had no room. They never entered the path.
     pub no_room: u64,
     /// Datagrams that arrived, in the order of their arrival, including copies.
     pub arrivals: Vec<MediaDatagram>,
-    /// Clocks behind the delays.
+    /// The clocks from which the delays were computed.
     pub delay: DelayBasis,
     /// Maximum lateness of a datagram when it was sent.
     pub latest: Duration,
@@ -86,13 +86,14 @@ pub struct MediaStreamReport {
     pub dropped: u32,
     /// ICMP errors about the datagrams.
     pub icmp_errors: IcmpErrors,
-    /// Step of the far host's wall clock during the stream. The kernel's time stamps are of that clock.
+    /// Step of the far host's wall clock during the stream. The kernel stamps packets with the time of that clock.
     pub stepped: Option<Duration>,
 }
 
 impl MediaStreamReport {
-    /// Why the tester was the limit, if it was: a socket of either end had no room, a clock was stepped, or a packet left later
-    /// than `bearable`. Loss on the path is a result.
+    /// Why the tester limited the stream, if it did: the socket of one end had no room, the far end's clock was
+    /// stepped, or a packet was sent more than `bearable` after its scheduled time. Loss on the path is a result, not a
+    /// fault.
     pub fn fault(&self, bearable: Duration) -> Option<String> {
         if self.no_room > 0 {
             let packets = counted(self.no_room, "packet", "packets");
@@ -111,7 +112,7 @@ impl MediaStreamReport {
 }
 
 /// Sends scheduled datagrams in the order of time and reads the arrivals. `number_of` returns the index of a received
-/// datagram in the schedule, if it is one of them. Ends with an error if `cancel` is set.
+/// datagram in the schedule, if it is one of them. Fails if `cancel` is set.
 pub(super) fn send(
     remote: &mut Remote,
     dscp: u8,
@@ -138,7 +139,7 @@ pub(super) fn send(
         return Err(ProbeError::Interrupted);
     }
     let ReceivedDatagrams { arrivals, dropped, stepped } = remote.report()?;
-    // ICMP errors about the last datagrams arrived before the report of the far end.
+    // ICMP errors about the last datagrams have arrived by now, because the report of the far end came later.
     sending.take()?;
     let MediaSender { sent, no_room, icmp_errors, .. } = sending;
     let round_trip = (!remote.has_our_clock()).then(|| remote.round_trip());
@@ -156,7 +157,7 @@ pub(super) fn send(
     })
 }
 
-/// A stream while it is sent.
+/// A stream that is being sent.
 struct MediaSender<'a> {
     socket: ProbeSocket,
     to: SocketAddr,
@@ -172,7 +173,7 @@ impl PacketReceiver for MediaSender<'_> {
         &self.socket
     }
 
-    /// There are no answers, and the time of sending is that of the system call.
+    /// Reads ICMP errors only. A stream has no answers, and the time of sending is read at the system call.
     fn take(&mut self) -> ProbeResult<bool> {
         let taken = self.socket.stamps_and_errors(|_| {}, &mut self.icmp_errors, |_| true);
         taken.map_err(ProbeError::kernel("the error queue"))?;
@@ -185,7 +186,7 @@ impl PacketSender for MediaSender<'_> {
         let Some(datagram) = self.schedule.get(self.sent.len()) else { return Ok(()) };
         self.sent.push(clock.now().as_nanos());
         let had_room = match self.socket.offer(self.to, &datagram.bytes) {
-            // A datagram without a route is lost, as it would be on another host.
+            // A datagram that this host cannot route counts as lost, as if another host had discarded it.
             Err(error) if is_refusal(&error) => true,
             given => given.map_err(|error| ProbeError::send(self.to, error))?,
         };
@@ -235,8 +236,8 @@ mod tests {
         head.first().copied().map(u64::from)
     }
 
-    /// Three datagrams are sent 0, 10 and 20 ms after an epoch of 1 s. The second is lost; the first takes 3 ms, the
-    /// third 5 ms. A datagram that was never sent arrives too.
+    /// The epoch is 1 s. Three datagrams are sent 0, 10 and 20 ms after it. The first takes 3 ms, the second is lost,
+    /// and the third takes 5 ms. Another datagram arrives that was never sent.
     #[test]
     fn delays_by_one_clock() {
         let sent = [0, 10_000_000, 20_000_000];
@@ -247,7 +248,8 @@ mod tests {
         assert!((arrivals[0].delay_s - 0.003).abs() < 1e-12 && (arrivals[1].delay_s - 0.005).abs() < 1e-12);
     }
 
-    /// The far clock has another origin: the shortest delay is half of 8 ms, and the differences stay.
+    /// The far clock has another origin. The shortest delay is assumed to be half of the round-trip time of 8 ms. The
+    /// differences between delays do not depend on the origin.
     #[test]
     fn delays_by_two_clocks() {
         for far in [5_000_000_u64, 3_600_000_000_000] {
@@ -277,7 +279,7 @@ mod tests {
         }
     }
 
-    /// Only faults of the tester's hosts make a stream invalid; loss on the path is a result.
+    /// Only a limit of the tester's hosts makes a stream invalid; loss on the path is a result.
     #[test]
     fn what_the_tester_did_makes_a_stream_invalid() {
         assert_eq!(stream().fault(BEARABLE), None);

@@ -5,7 +5,7 @@ use super::seconds_between;
 /// The offset of the far clock from the clock of this host.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum ClockOffset {
-    /// Both ends are on this host, and all time stamps agree with one clock.
+    /// Both ends are on this host, and all time stamps are consistent with a single clock.
     Same,
     /// The far clock is ahead by a known amount.
     Bounded {
@@ -21,8 +21,8 @@ pub enum ClockOffset {
 }
 
 impl ClockOffset {
-    /// The offset from exchanges of two packets each: sent here, received there, sent there, received here. Each time
-    /// is in ns since 1970 by the clock of its end.
+    /// Computes the offset from exchanges of two packets each. An exchange has four times: sent here, received there,
+    /// sent there, received here. Each time is in ns since 1970 by the clock of the end that reads it.
     ///
     /// No packet has a negative delay. The far clock is therefore ahead by at most the apparent delay to the far end,
     /// and by at least the negated apparent delay back. The exchange with the shortest round-trip time gives the
@@ -44,9 +44,10 @@ impl ClockOffset {
         Self::Bounded { ahead: f64::midpoint(low, high), bound: 0.5 * (high - low) }
     }
 
-    /// The offset between ends with one address, which should read one clock. This is accepted if no packet has a
-    /// negative delay in either direction, except for the rounding of the time stamps, seconds. A program may have its
-    /// own clock, or none.
+    /// Computes the offset between two ends with the same address, which normally read the same clock.
+    /// [`ClockOffset::Same`] is returned if no packet has a delay below -`rounding_s` in either direction, where
+    /// `rounding_s` is the rounding error of the time stamps, s. Otherwise the far program has a clock of its own, or
+    /// none.
     pub fn of_one_address(exchanges: &[[u64; 4]], rounding_s: f64) -> Self {
         let takes_time = |earlier: u64, later: u64| seconds_between(earlier, later) >= -rounding_s;
         let is_one = exchanges.iter().all(|[sent, received, answered, returned]| {
@@ -55,10 +56,10 @@ impl ClockOffset {
         if is_one && !exchanges.is_empty() { Self::Same } else { Self::of(exchanges) }
     }
 
-    /// The offset to subtract from a one-way delay to the far end and the uncertainty of the result, both in seconds.
-    /// Without a bounded error there is no one-way delay (RFC 7679 section 3.7.1).
+    /// The correction of a one-way delay to the far end: the offset to subtract, and the uncertainty of the result,
+    /// both in seconds. One-way delay is undefined if its error is not bounded (RFC 7679 section 3.7.1).
     ///
-    /// Why one-way delay is undefined, as text.
+    /// The error is the reason why one-way delay is undefined.
     pub const fn correction(self) -> Result<(f64, f64), &'static str> {
         match self {
             Self::Same => Ok((0.0, 0.0)),
@@ -93,7 +94,7 @@ mod tests {
     fn a_clock_that_is_stepped_between_exchanges_shows() {
         let exchanges = [[1_000, 1_100, 1_100, 1_200], [2_000, 12_100, 12_100, 2_200]];
         assert_eq!(ClockOffset::of(&exchanges), ClockOffset::Moved);
-        // A step within one exchange: the answer arrives before the packet was sent.
+        // A step within one exchange: by the clock of this host, the answer arrives before the packet was sent.
         assert_eq!(ClockOffset::of(&[[1_000, 1_100, 1_100, 900]]), ClockOffset::Moved);
     }
 
@@ -115,7 +116,7 @@ mod tests {
     }
 
     proptest! {
-        /// For any delays in the two directions, the true offset is within the bound.
+        /// The true offset is within the bound for any delays in the two directions.
         #[test]
         fn the_true_offset_is_within_the_bound(
             ahead in -1_000_000_000i64..1_000_000_000,

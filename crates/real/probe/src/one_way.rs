@@ -1,5 +1,5 @@
-//! `probe owd` and `probe loss`: one direction of a path, measured with a far end that records sent and received
-//! packets.
+//! `probe owd` and `probe loss`: one direction of a path, measured together with a far end, which sends the packets or
+//! records their arrivals.
 
 use std::net::{SocketAddr, TcpStream};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -25,7 +25,7 @@ use netrig_host::random;
 use netrig_host::socket::LONGEST_DATAGRAM;
 use netrig_host::{HostAddress, RealtimeOffset, SourceReport, is_readable};
 
-/// Maximum wait for arrivals after an interruption.
+/// Maximum wait for the last arrivals after an interruption.
 const SHORT_WAIT: Duration = Duration::from_millis(200);
 
 /// Which results of a stream are reported.
@@ -68,7 +68,7 @@ pub struct OneWayOrder {
     pub target: SocketAddr,
     /// Which results are reported.
     pub metric: OneWayMetric,
-    /// The packets.
+    /// Number, schedule and waiting time of the packets.
     pub packets: PacketSettings,
     /// Its settings.
     pub settings: OneWaySettings,
@@ -91,7 +91,7 @@ impl OneWayOrder {
     }
 }
 
-/// The combined record of both ends of a stream.
+/// The records of both ends of a stream.
 struct StreamOutcome {
     sent: Vec<u64>,
     sent_stamped: usize,
@@ -104,7 +104,7 @@ struct StreamOutcome {
 
 /// Measures one direction of a path.
 ///
-/// If the order is invalid, or the far end cannot be reached or fails.
+/// Fails if the order is invalid, or if the far end cannot be reached or fails.
 pub fn one_way(order: &OneWayOrder, cancel: &AtomicBool) -> ProbeResult<ProbeReport> {
     order.check()?;
     let mut session = OneWaySession::open(order, cancel)?;
@@ -120,7 +120,7 @@ pub fn one_way(order: &OneWayOrder, cancel: &AtomicBool) -> ProbeResult<ProbeRep
     report(order, passed)
 }
 
-/// A measurement with a far end that has accepted the stream.
+/// A session with a far end that has accepted the stream.
 struct OneWaySession<'a> {
     order: &'a OneWayOrder,
     cancel: &'a AtomicBool,
@@ -169,7 +169,7 @@ impl<'a> OneWaySession<'a> {
         Ok(Self { order, cancel, control, end, log, one_clock })
     }
 
-    /// Measures the far end's clock offset. The far end also learns the port of this end.
+    /// Measures the far end's clock offset. The far end learns the UDP port of this end from these packets.
     fn ask(&mut self) -> ProbeResult {
         let cancel = self.cancel;
         if self.end.ask(&mut self.log, || cancel.load(Ordering::Relaxed))? || cancel.load(Ordering::Relaxed) {
@@ -218,7 +218,7 @@ impl<'a> OneWaySession<'a> {
         Ok(StreamOutcome { sent: at, sent_stamped: stamped, log, source, faults, interrupted, offset })
     }
 
-    /// Asks the far end to send, records the arrivals and reads the sending times.
+    /// Asks the far end to send, records the arrivals and reads the sending times from the far end.
     fn back(mut self) -> ProbeResult<StreamOutcome> {
         write_frame(&mut self.control, &FromProbe::Begin)?;
         let (plan, cancel) = (self.order.packets.plan(), self.cancel);
@@ -288,7 +288,7 @@ impl<'a> OneWaySession<'a> {
     }
 }
 
-/// Reasons why a source was the limit.
+/// Reasons why a sender, not the path, limited the measurement.
 pub(super) fn source_faults(sent: &SentStream, gaps: Gaps, whose: &str) -> Vec<String> {
     let mut faults: Vec<_> =
         source_fault(&sent.source, gaps).map(|fault| format!("{whose}: {fault}")).into_iter().collect();
@@ -302,7 +302,7 @@ pub(super) fn source_faults(sent: &SentStream, gaps: Gaps, whose: &str) -> Vec<S
 }
 
 impl StreamOutcome {
-    /// The delay of each packet that arrived in time, and the numbers of all arrivals in their order.
+    /// The delay of each packet that arrived in time, and the packet numbers of all arrivals in the order of arrival.
     fn delays(&self, order: &OneWayOrder) -> (Vec<Option<f64>>, Vec<u64>) {
         let (ahead, bound) = self.offset.correction().unwrap_or((0.0, f64::INFINITY));
         let mut delays: Vec<Option<f64>> = vec![None; self.sent.len()];
@@ -317,7 +317,7 @@ impl StreamOutcome {
             }
         }
         if self.interrupted {
-            // The last packets may still be in flight: they are neither lost nor received.
+            // The last packets may still be in flight. They count neither as lost nor as received.
             let last = self.sent.last().copied().unwrap_or(0);
             let still = last.saturating_sub(order.packets.wait.as_nanos());
             let known = self.sent.iter().zip(&delays).map(|(at, delay)| *at < still || delay.is_some());
@@ -326,7 +326,7 @@ impl StreamOutcome {
         (delays, order_of_arrival)
     }
 
-    /// Sections of the report.
+    /// The sections of the report, in the order of display.
     fn sections(&self, order: &OneWayOrder) -> ProbeResult<Vec<Section>> {
         let (delays, order_of_arrival) = self.delays(order);
         let mut section = Section::new(match order.direction() {

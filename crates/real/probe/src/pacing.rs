@@ -1,4 +1,4 @@
-//! Sends packets by a schedule and receives packets meanwhile: the loops of every scheduled probe.
+//! Sends packets by a schedule and receives packets meanwhile. Every scheduled probe uses these loops.
 
 use std::os::fd::AsFd;
 
@@ -9,13 +9,13 @@ use super::socket::ProbeSocket;
 use netrig_host::{Clock, Pacer, SPIN, Watch};
 use netrig_host::{RequestedGaps, SourceMeter};
 
-/// Time between the creation of a schedule and its start, so that the first packet is as punctual as the others.
+/// Time between the creation of a schedule and its start. It makes the first packet as punctual as the others.
 const HEAD_START: Duration = Duration::from_millis(20);
 
-/// Packets that a late sender sends before it receives again.
+/// Maximum number of packets that a late sender sends before it receives again.
 const BURST: u32 = 64;
 
-/// Receives the packets of a socket.
+/// A measurement that receives packets from a socket.
 pub(super) trait PacketReceiver {
     fn socket(&self) -> &ProbeSocket;
 
@@ -23,21 +23,22 @@ pub(super) trait PacketReceiver {
     fn take(&mut self) -> ProbeResult<bool>;
 }
 
-/// Also sends packets.
+/// A measurement that also sends packets.
 pub(super) trait PacketSender: PacketReceiver {
-    /// Sends the next packet. `clock` gives the current time of the schedule.
+    /// Sends the next packet. `clock` reads the time since the start of the schedule.
     fn send(&mut self, clock: &Clock) -> ProbeResult;
 }
 
-/// A pacer that watches a socket under number 0.
+/// Creates a pacer that watches a socket for incoming packets, under number 0.
 pub(super) fn watching(socket: impl AsFd, clock: Clock, tail: Duration) -> ProbeResult<Pacer> {
     let pacer = Pacer::new(clock, tail).map_err(ProbeError::kernel("epoll_create"))?;
     pacer.watch(socket, 0, Watch::Reading).map_err(ProbeError::kernel("epoll_ctl"))?;
     Ok(pacer)
 }
 
-/// Sends a packet at each time of a schedule, or as soon after it as possible, and receives packets meanwhile. It ends
-/// after the last packet or when `stop` returns true. Returns the clock of the schedule and a meter of its punctuality.
+/// Sends a packet at each time of a schedule, or as soon after that time as possible, and receives packets meanwhile.
+/// Ends after the last packet, or when `stop` returns true. Returns the clock of the schedule and a meter of the
+/// punctuality.
 pub(super) fn keep(
     speaker: &mut impl PacketSender,
     schedule: impl IntoIterator<Item = Instant>,
@@ -70,7 +71,7 @@ pub(super) fn keep(
 }
 
 /// Receives packets until the time that `end` returns. `end` is called before each wait with the time since the start.
-/// Then receives the packets that had arrived by then, even if more keep arriving.
+/// Then receives the packets that had arrived by that time. The loop ends even if more packets keep arriving.
 pub(super) fn linger<L: PacketReceiver>(
     listener: &mut L,
     tail: Duration,

@@ -7,18 +7,18 @@ use super::offset::ClockOffset;
 use super::report::{CONFIDENCE, Measure, Section};
 use super::two_way::ProbeCourse;
 
-/// Reported quantiles. The last needs at least 1000 packets.
+/// Reported quantiles and their names. The last is reported if there are at least 1000 packets.
 const QUANTILES: [(f64, &str); 4] =
     [(0.5, "delay_p50"), (0.9, "delay_p90"), (0.99, "delay_p99"), (0.999, "delay_p999")];
 
 /// A loss is noticeable if another packet was lost at most this many packets before (RFC 3357 section 6.1).
 const NOTICEABLE: u64 = 10;
 
-/// Number of duplicate acknowledgements that a TCP sender takes for a loss (RFC 5681 section 3.2).
+/// Number of duplicate acknowledgements after which a TCP sender assumes a loss (RFC 5681 section 3.2).
 const TCP_THRESHOLD: u64 = 3;
 
-/// The section on the round-trip time, in which a lost packet counts as infinitely late, and the section on loss and
-/// order.
+/// The two sections of a two-way measurement: the round-trip time, in which a lost packet counts as infinitely late,
+/// and loss and order.
 pub(super) fn round_trip(course: &ProbeCourse, delays: &[Option<f64>]) -> ProbeResult<[Section; 2]> {
     let mut delay = Section::new("round_trip");
     delay_and_loss(&mut delay, &Delays::new(delays.iter().copied())?)?;
@@ -83,7 +83,7 @@ pub(super) fn one_way_delay(
     let first = section.measures.len();
     delay(section, &delays)?;
     if bound > 0.0 {
-        // The uncertainty of the clocks widens the interval. A missing end of an interval stays missing.
+        // The uncertainty of the clocks widens the interval. An end of an interval that is `None` stays `None`.
         for measure in &mut section.measures[first..] {
             let exact =
                 measure.low.is_none() && measure.high.is_none() && !measure.name.starts_with("delay_p");
@@ -108,7 +108,7 @@ pub(super) fn variation(section: &mut Section, raw: &[Option<f64>]) -> ProbeResu
     Ok(())
 }
 
-/// Adds the loss pattern: whether losses come in bursts (RFC 3357).
+/// Adds the loss pattern, which shows whether losses come in bursts (RFC 3357).
 pub(super) fn loss_pattern(section: &mut Section, lost: impl IntoIterator<Item = bool>) {
     let pattern = LossPattern::new(lost);
     let (periods, losses) = (pattern.periods().len(), pattern.lost() as usize);

@@ -31,7 +31,7 @@ settings! {
 }
 
 impl PingSettings {
-    /// The order for a ping of this host.
+    /// The order for a ping of `target`.
     pub fn order(&self, packets: &PacketSettings, target: SocketAddr) -> PingOrder {
         PingOrder { target, plan: packets.plan(), size: self.size.to_usize(), dscp: packets.dscp.0 }
     }
@@ -52,7 +52,7 @@ pub struct PingOrder {
 
 /// Measures the round-trip time and the two-way loss.
 ///
-/// If the order is invalid. A missing answer is a measurement, not an error.
+/// Fails if the order is invalid. A missing answer is a measurement, not an error.
 pub fn ping(order: &PingOrder, cancel: &AtomicBool) -> ProbeResult<ProbeReport> {
     let (course, delays) = exchange(order, cancel)?;
     let mut report = report("ping", order, &course);
@@ -60,7 +60,8 @@ pub fn ping(order: &PingOrder, cancel: &AtomicBool) -> ProbeResult<ProbeReport> 
     Ok(report)
 }
 
-/// Sends echo requests. Returns the course, and the round-trip time of each packet that was answered in time.
+/// Sends echo requests. Returns the record of the measurement, and the round-trip time of each packet, `None` if it was
+/// not answered in time.
 pub(super) fn exchange(
     order: &PingOrder,
     cancel: &AtomicBool,
@@ -88,7 +89,7 @@ pub(super) fn exchange(
     Ok((course, delays))
 }
 
-/// The common part of the reports on echo requests.
+/// The part that the reports of all probes with echo requests have in common.
 pub(super) fn report(probe: &'static str, order: &PingOrder, course: &ProbeCourse) -> ProbeReport {
     let mut report = ProbeReport::of_course(probe, HostAddress::from(order.target).to_string(), course);
     report.note_path_fields(course, order.dscp, None);
@@ -114,8 +115,8 @@ pub(super) fn report(probe: &'static str, order: &PingOrder, course: &ProbeCours
     report
 }
 
-/// A --interval at which a target with this rate of answers can answer every echo request. It is twice the time between
-/// answers, because random gaps are sometimes shorter than their mean.
+/// A value for --interval with which a target that answers at this rate can answer every echo request. It is twice the
+/// mean time between answers, because random gaps are sometimes shorter than their mean.
 fn longer_interval(answered_per_s: f64) -> String {
     let seconds = 2.0 / answered_per_s;
     if seconds < 1.0 { format!("{:.0}ms", (seconds * 1e3).ceil()) } else { format!("{:.0}s", seconds.ceil()) }
@@ -160,7 +161,7 @@ impl Exchange for Pings {
         echo.map(|echo| (echo.number, None)).ok_or(NoAnswer::Foreign)
     }
 
-    /// The kernel gives a raw socket the ICMP errors about the echo requests of all processes to this target.
+    /// Raw sockets receive the ICMP errors about the echo requests of all processes to this target.
     fn is_quoted(&self, quoted: &[u8]) -> bool {
         IcmpEcho::is_request(self.version, self.token, quoted)
     }

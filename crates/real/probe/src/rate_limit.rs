@@ -1,22 +1,23 @@
-//! Whether missing answers look like those of a target with a limit on its rate of answers.
+//! Detects whether missing answers are caused by a target that limits its rate of answers.
 //!
-//! A token bucket answers the first packets, up to its depth, and then one packet for each token. From the first loss
-//! on, the answers are therefore spread more evenly over time than by chance. The measure of their evenness is Kuiper's
-//! statistic of the times of the answered packets against a constant rate (Kuiper, 1960).
+//! A target with a token bucket answers the first packets, up to the depth of the bucket, and then one packet for each
+//! token. From the first loss on, the answers are therefore spread more evenly over time than by chance. The measure of
+//! their evenness is Kuiper's statistic of the times of the answered packets against a constant rate (Kuiper, 1960).
 
 use super::schedule::Gaps;
 use super::two_way::ProbeCourse;
 
-/// By chance, fewer than 2 of 100 measurements are this even, for any number of packets and share of losses.
+/// Threshold of the evenness. By chance, fewer than 2 of 100 measurements are below it, for any number of packets and
+/// share of losses.
 const EVEN: f64 = 0.7;
 
-/// Minimum number of answers after the first loss for a decision.
+/// Minimum number of answers after the first loss required to detect a limit.
 const LEAST_ANSWERS: usize = 4;
 
-/// Minimum share of losses for a decision.
+/// Minimum share of losses required to detect a limit.
 const LEAST_LOSS: f64 = 0.1;
 
-/// Evenly spread answers at a lower rate than that of the packets sent.
+/// A rate limit that was detected: the answers are spread evenly, at a lower rate than that of the packets sent.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct LimitedRate {
     /// Packets sent per second.
@@ -26,13 +27,13 @@ pub(super) struct LimitedRate {
 }
 
 impl LimitedRate {
-    /// The limited rate of a course; nothing if its losses do not look like a limit.
+    /// The rate limit in the record of a measurement. `None` if the losses do not look like a limit.
     pub fn of(course: &ProbeCourse) -> Option<Self> {
         let packets: Vec<_> = course.sent.iter().map(|sent| (sent.at(), sent.answer.is_some())).collect();
         Self::of_packets(&packets, course.plan.gaps)
     }
 
-    /// The limited rate of packets in the order of sending, each with its time, ns, and whether it was answered.
+    /// The rate limit in a list of packets in the order of sending. Each has its time, ns, and whether it was answered.
     fn of_packets(packets: &[(u64, bool)], gaps: Gaps) -> Option<Self> {
         let first_loss = packets.iter().position(|(_, is_answered)| !is_answered)?;
         let packets = &packets[first_loss..];
@@ -51,8 +52,8 @@ impl LimitedRate {
             counted += f64::from(u8::from(*is_answered));
             highest = highest.max(counted - even);
         }
-        // By chance, the count of answers varies around a constant rate like that of a sample of the packets, or of
-        // random times.
+        // Standard deviation of the count of answers if losses are random. For periodic gaps the answers are a random
+        // sample of the packets; for exponential gaps they are at random times.
         let deviation = match gaps {
             Gaps::Periodic(_) => (expected * loss).sqrt(),
             Gaps::Poisson(_) => expected.sqrt(),
@@ -84,7 +85,7 @@ mod tests {
             .collect()
     }
 
-    /// Answers of a host that sends up to `per_s` of them per second, and `depth` at once.
+    /// Answers of a host with a token bucket that fills at `per_s` tokens per second and holds at most `depth` tokens.
     fn of_token_bucket(moments: &[u64], per_s: f64, depth: f64) -> Vec<(u64, bool)> {
         let (mut tokens, mut before) = (depth, moments[0]);
         let answered = |at: &u64| {

@@ -22,13 +22,13 @@ pub struct Measure {
     /// Name of the quantity.
     #[serde(skip)]
     pub name: &'static str,
-    /// Unit; `1` for shares and plain numbers.
+    /// Unit; `1` if the number is a share or has no unit.
     pub unit: &'static str,
-    /// Value; nothing if it is undefined.
+    /// Value; `None` if it is undefined.
     pub value: Option<f64>,
-    /// The lower end of its interval.
+    /// Lower end of its interval.
     pub low: Option<f64>,
-    /// The upper end of its interval.
+    /// Upper end of its interval.
     pub high: Option<f64>,
     /// Sample size: packets, pairs or periods.
     pub n: usize,
@@ -38,13 +38,13 @@ pub struct Measure {
 }
 
 impl Measure {
-    /// A number without an interval. It is undefined if `value` is absent because too few packets arrived.
+    /// A number without an interval. If `value` is `None`, it is undefined because too few packets arrived.
     pub fn exact(name: &'static str, unit: &'static str, value: Option<f64>, n: usize) -> Self {
         let undefined = value.is_none().then(|| "too little arrived".to_owned());
         Self { name, unit, value, low: None, high: None, n, undefined }
     }
 
-    /// A number with its interval.
+    /// A number with its confidence interval.
     pub fn interval(name: &'static str, unit: &'static str, interval: &Interval) -> Self {
         Self {
             low: interval.low,
@@ -53,7 +53,7 @@ impl Measure {
         }
     }
 
-    /// A quantile with its interval, of `n` packets.
+    /// A quantile of `n` packets with its confidence interval.
     pub fn quantile(name: &'static str, unit: &'static str, quantile: &Quantile, n: usize) -> Self {
         let why = "too many packets were lost: the quantile is infinite".to_owned();
         Self {
@@ -64,8 +64,8 @@ impl Measure {
         }
     }
 
-    /// The rate in bit/s at which `bits` per byte take the time per byte, s. If that time may be zero, only a lower
-    /// bound of the rate is given.
+    /// A rate in bit/s, computed from the time per byte, s: `bits` are transmitted per byte. If the interval of that
+    /// time includes zero, only a lower bound of the rate is given.
     pub fn rate(name: &'static str, bits: f64, per_byte: &Interval) -> Self {
         let of = |seconds: f64| (seconds > 0.0).then(|| bits / seconds);
         let value = of(per_byte.estimate);
@@ -87,7 +87,7 @@ impl Measure {
     }
 }
 
-/// A group of numbers.
+/// A named group of numbers in a report.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Section {
     /// Name of the section.
@@ -111,7 +111,7 @@ impl Section {
 /// How well this end kept its schedule.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Punctuality {
-    /// Packets per second between the first and the last.
+    /// Packets per second between the first packet and the last.
     pub rate: Option<f64>,
     /// Median lateness of the packets, s.
     pub late_p50: f64,
@@ -137,13 +137,13 @@ impl From<&SourceReport> for Punctuality {
 pub struct Stamps {
     /// Packets sent.
     pub sent: usize,
-    /// Sent packets that the kernel stamped when they went to the device. This program stamped the others before it
-    /// gave them to the kernel.
+    /// Sent packets that the kernel stamped when it passed them to the device. The other packets have the time at which
+    /// this program passed them to the kernel.
     pub sent_by_kernel: usize,
     /// Packets received.
     pub received: usize,
-    /// Received packets that the kernel stamped when they came from the device. This program stamped the others when it
-    /// read them.
+    /// Received packets that the kernel stamped when they came from the device. The other packets have the time at
+    /// which this program read them.
     pub received_by_kernel: usize,
 }
 
@@ -152,22 +152,22 @@ pub struct Stamps {
 pub struct ProbeReport {
     /// Name of the probe.
     pub probe: &'static str,
-    /// The target.
+    /// The target, as shown to the user.
     pub target: String,
     /// Confidence level of all intervals.
     pub confidence: f64,
-    /// The results are valid: neither end was the limit.
+    /// Whether the results are valid: neither end limited the measurement.
     pub valid: bool,
     /// Reasons why the results are not valid.
     pub faults: Vec<String>,
-    /// The probe was interrupted; the results cover the time until then.
+    /// Whether the probe was interrupted. The results then cover the time before the interruption.
     pub interrupted: bool,
     /// Sections with the measured numbers.
     #[serde(serialize_with = "as_maps")]
     pub sections: Vec<Section>,
     /// ICMP errors about the packets.
     pub icmp_errors: IcmpErrors,
-    /// Further remarks.
+    /// Further remarks, as sentences.
     pub notes: Vec<String>,
     /// How well the sending end kept its schedule.
     pub source: Punctuality,
@@ -175,12 +175,12 @@ pub struct ProbeReport {
     pub stamps: Stamps,
 }
 
-/// Serialises numbers as an object by name, in their order.
+/// Serialises numbers as an object whose keys are their names, in this order.
 pub(crate) fn as_map<S: Serializer>(measures: &[Measure], serializer: S) -> Result<S::Ok, S::Error> {
     serializer.collect_map(measures.iter().map(|measure| (measure.name, measure)))
 }
 
-/// Serialises sections as objects by name, in their order.
+/// Serialises sections as an object whose keys are their names, in this order.
 fn as_maps<S: Serializer>(sections: &[Section], serializer: S) -> Result<S::Ok, S::Error> {
     struct Measures<'a>(&'a [Measure]);
     impl Serialize for Measures<'_> {
@@ -196,7 +196,7 @@ fn as_maps<S: Serializer>(sections: &[Section], serializer: S) -> Result<S::Ok, 
 }
 
 impl ProbeReport {
-    /// The common part of the reports on two-way measurements.
+    /// The part that the reports of all two-way measurements have in common.
     pub(crate) fn of_course(probe: &'static str, target: String, course: &ProbeCourse) -> Self {
         let answers = || course.sent.iter().filter_map(|packet| packet.answer);
         let stamps = Stamps {
@@ -238,7 +238,7 @@ impl ProbeReport {
         self.stamps.received > 0
     }
 
-    /// Adds notes on the TTL and DSCP of packets and answers on arrival.
+    /// Adds notes on the TTL and the DSCP with which packets and answers arrived.
     pub(crate) fn note_path_fields(&mut self, course: &ProbeCourse, dscp: u8, answer_dscp: Option<u8>) {
         let answers = || course.sent.iter().filter_map(|packet| packet.answer);
         let mut note = |what: &str, values: Vec<u8>| {
@@ -268,7 +268,7 @@ impl ProbeReport {
         }
     }
 
-    /// Adds notes on the TTL and DSCP of the packets of one direction on arrival.
+    /// Adds notes on the TTL and the DSCP with which the packets of one direction arrived.
     pub(crate) fn note_arrival_fields(
         &mut self,
         dscp: u8,
@@ -283,7 +283,7 @@ impl ProbeReport {
         }
     }
 
-    /// Adds a note on the clocks.
+    /// Adds a note on the offset between the clocks.
     pub(crate) fn offset(&mut self, offset: &ClockOffset) {
         self.notes.push(match offset {
             ClockOffset::Same => "clocks: both ends read one clock".into(),
@@ -304,7 +304,7 @@ impl ProbeReport {
     }
 }
 
-/// `46`, or `46 (12 times), 0 (3 times)`: the most frequent first.
+/// Formats values with their counts: `46`, or `46 (12 times), 0 (3 times)`, the most frequent first.
 fn listed(counts: &BTreeMap<u8, usize>) -> String {
     let mut counts: Vec<_> = counts.iter().collect();
     counts.sort_by_key(|(_, count)| std::cmp::Reverse(*count));

@@ -31,7 +31,7 @@ impl Gaps {
         }
     }
 
-    /// The gaps in the form for a meter of the source.
+    /// The gaps in the form that [`SourceMeter`](netrig_host::SourceMeter) needs.
     pub(crate) const fn asked(self) -> RequestedGaps {
         match self {
             Self::Periodic(_) => RequestedGaps::Schedule,
@@ -40,11 +40,11 @@ impl Gaps {
     }
 }
 
-/// Up to this number of packets, one late packet exceeds the tolerated share of wrong gaps.
+/// With at most this number of packets, a single late packet would exceed the tolerated share of wrong gaps.
 const FEW: u64 = 100;
 
-/// Why a source was the limit: its gaps differ from the requested ones ([`SourceReport::fault`]). With few packets, the
-/// reason is that most of them were late by a large part of the gap.
+/// Why the source limited the measurement: its gaps differ from the requested ones ([`SourceReport::fault`]). With at
+/// most [`FEW`] packets, the criterion is instead that half of the packets were late by a large part of the gap.
 pub(crate) fn source_fault(source: &SourceReport, gaps: Gaps) -> Option<String> {
     if source.sent > FEW {
         return source.fault();
@@ -56,7 +56,7 @@ pub(crate) fn source_fault(source: &SourceReport, gaps: Gaps) -> Option<String> 
     })
 }
 
-/// The sending times of a stream. A periodic stream begins at once, a Poisson stream after its first gap.
+/// The sending times of a stream. A periodic stream begins at time 0, a Poisson stream after its first gap.
 #[derive(Debug)]
 pub struct Schedule {
     gaps: Gaps,
@@ -66,7 +66,7 @@ pub struct Schedule {
 }
 
 impl Schedule {
-    /// The times of `count` packets. They depend only on the arguments.
+    /// The sending times of `count` packets. They depend only on the arguments.
     pub fn new(gaps: Gaps, count: u32, seed: u64) -> Self {
         let mut schedule =
             Self { gaps, draws: Seeds::new(seed).stream("probe/schedule"), next: Instant::ZERO, left: count };

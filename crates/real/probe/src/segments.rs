@@ -1,5 +1,5 @@
 //! Sizes of TCP segments (MSS, RFC 9293 section 3.7.1, RFC 6691): the MSS that each end announces, and the MSS that
-//! arrives. Some routers reduce it so that packets fit a tunnel behind them (clamping).
+//! arrives at the other end. Some routers reduce it so that the packets fit into a tunnel on the path (clamping).
 
 use std::io;
 use std::os::fd::AsFd;
@@ -21,21 +21,23 @@ const TIMESTAMPS: u32 = 12;
 pub struct SegmentEnd {
     /// MSS that this end announced, bytes.
     pub announced: u32,
-    /// MSS of the other end as it arrived here, bytes.
+    /// MSS that the other end announced, as it arrived here, bytes.
     pub received: u32,
-    /// The received MSS is exact. Otherwise it is a lower bound, because the path MTU limits the segments.
+    /// Whether the received MSS is exact. Otherwise it is a lower bound, because the path MTU or a window limits the
+    /// segments.
     pub exactly: bool,
-    /// User bytes of a full segment that this end sends.
+    /// User bytes in a full segment of this end.
     pub segment: u32,
     /// The kernel's estimate of the path MTU, octets of IP.
     pub path_mtu: u32,
 }
 
 impl SegmentEnd {
-    /// Reads the sizes of this end of a connection. They are exact if the listener saved the SYN (`TCP_SAVE_SYN`),
-    /// which can be read once. Otherwise they are derived from the segments that it sends.
+    /// Reads the sizes of this end of a connection. The received MSS is exact if the listener saved the SYN
+    /// (`TCP_SAVE_SYN`), which can be read once. Otherwise it is derived from the length of the segments that this end
+    /// sends.
     ///
-    /// If the socket is not a TCP socket.
+    /// Fails if the socket is not a TCP socket.
     pub fn read(socket: impl AsFd, v4: bool) -> io::Result<Self> {
         let info = TcpInfo::read(&socket)?;
         let mut syn = [0; LONGEST_SYN];
@@ -58,15 +60,17 @@ fn derived(info: &TcpInfo, v4: bool) -> (u32, bool) {
 }
 
 /// Whether segments may be short because a window must hold two of them (`tcp_bound_to_half_wnd` in Linux's
-/// include/net/tcp.h). The window of the handshake decides, which cannot be read later. It is estimated from the
-/// current window, at most the maximum of its field (RFC 9293 section 3.1), with a margin for the rounding of windows.
+/// include/net/tcp.h). The limit depends on the window in the handshake, which cannot be read later. The estimate of
+/// that window is the current window, limited to the maximum of the header field (RFC 9293 section 3.1), with a margin
+/// for the rounding of windows.
 fn is_of_half_a_window(info: &TcpInfo) -> bool {
     const ROUNDED: u64 = 128;
     let offered = if info.window == 0 { u64::MAX } else { info.window };
     2 * u64::from(info.segment) + ROUNDED > offered.min(u16::MAX.into())
 }
 
-/// Octets of the options in every segment. The kernel excludes them from both sizes.
+/// Octets of the options in every segment. The kernel excludes them from the announced MSS and from the segment size
+/// that it reports.
 const fn options(info: &TcpInfo) -> u32 {
     if info.has_timestamps { TIMESTAMPS } else { 0 }
 }
@@ -76,8 +80,8 @@ pub const fn headers(v4: bool) -> u32 {
     if v4 { 40 } else { 60 }
 }
 
-/// Parses the MSS of a SYN that begins with the IP header; the default of RFC 9293 section 3.7.1 if it has no MSS
-/// option. Nothing if the packet is not a TCP packet.
+/// Parses the MSS of a SYN. `packet` begins with the IP header. A SYN without an MSS option has the default MSS (RFC
+/// 9293 section 3.7.1). Returns `None` if the packet is not a TCP packet.
 pub fn of_syn(packet: &[u8]) -> Option<u32> {
     const NEXT_HEADER: usize = 6;
     let (v4, tcp) = match packet.first()? >> 4 {
@@ -103,7 +107,7 @@ pub fn of_syn(packet: &[u8]) -> Option<u32> {
 pub struct SegmentEnds {
     /// This end.
     pub near: SegmentEnd,
-    /// The far end, if it is netrig's.
+    /// The far end, if it is a far end of netrig.
     pub far: Option<SegmentEnd>,
 }
 
@@ -116,7 +120,7 @@ pub struct Clamped {
     pub received: u32,
 }
 
-/// Compares the announced and the received MSS; nothing if it was not reduced.
+/// Compares the announced and the received MSS. Returns `None` if the MSS was not reduced.
 pub fn clamped(announcing: &SegmentEnd, receiving: &SegmentEnd) -> Option<Clamped> {
     let (announced, received) = (announcing.announced, receiving.received);
     (receiving.exactly && received < announced).then_some(Clamped { announced, received })
@@ -155,7 +159,8 @@ mod tests {
         assert_eq!(of_syn(&syn(true, &among)[..39]), None, "cut");
     }
 
-    /// A listener that saves SYNs knows the announcement of its peer. The other end derives it from its segments.
+    /// A listener that saves SYNs reads the MSS that its peer announced. The other end derives the MSS of the listener
+    /// from its own segments.
     #[test]
     fn both_ends_of_a_connection_know_what_was_announced() {
         for at in ["127.0.0.1:0", "[::1]:0"] {
@@ -190,7 +195,7 @@ mod tests {
         assert_eq!(derived(&narrow, true), (1260, false), "a window has two segments");
     }
 
-    /// Over loopback, no window holds two segments of the interface's MTU.
+    /// The window of a loopback connection is smaller than two segments of the interface's MTU.
     #[test]
     fn segments_that_a_window_keeps_short_are_not_clamped() {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();

@@ -16,25 +16,26 @@ use netrig_host::sys::{
     option_int, send_one, set_option_int,
 };
 
-/// Requested size of the receive buffer, bytes. The system may grant less. Drops are counted, so a smaller buffer may
-/// make a run invalid, but never gives a wrong number.
+/// Requested size of the receive buffer, bytes. The system may grant less. Drops are counted: with a smaller buffer a
+/// run may become invalid, but its numbers are never wrong.
 const RECEIVE_BUFFER: usize = 4 << 20;
 
-/// Octets of a quoted packet that are kept. It exceeds the longest message that is sent without fragmentation (RFC 4443
-/// section 3), including extensions.
+/// Octets that are kept of a packet quoted in an ICMP error. This is more than the longest error message that is sent
+/// without fragmentation (RFC 4443 section 3), including extensions.
 const REPEATED: usize = 2048;
 
-/// Octets of a quoted packet that are kept if only its sender matters.
+/// Octets of a quoted packet that are kept if they serve only to identify the packet.
 const QUOTED: usize = 64;
 
-/// Maximum number of resends of a datagram that failed with a pending error about an earlier one.
+/// Maximum number of times that a datagram is sent again because a pending error about an earlier datagram made the
+/// send fail.
 const AGAIN: usize = 3;
 
-/// Options that the C library does not define yet (include/uapi/linux/in.h, in6.h).
+/// Socket options that the C library does not define yet (include/uapi/linux/in.h, in6.h).
 const IP_RECVERR_RFC4884: i32 = 26;
 const IPV6_RECVERR_RFC4884: i32 = 31;
 
-/// Minimum memory that the kernel charges for a datagram, bytes.
+/// Minimum memory that the kernel counts for a datagram in a receive buffer, bytes.
 const LEAST_CHARGE: usize = 512;
 
 /// A datagram socket with kernel time stamps, which also gives TTL, DSCP and ECN of received packets.
@@ -49,8 +50,8 @@ pub(crate) struct ProbeSocket {
 }
 
 impl ProbeSocket {
-    /// A bound UDP socket with this DSCP. It does not queue ICMP errors: it is for far ends, which answer many hosts
-    /// and measure none.
+    /// A bound UDP socket with this DSCP. It does not queue ICMP errors. It is for far ends, which answer many hosts
+    /// and do not measure.
     pub fn udp(local: SocketAddr, dscp: u8) -> Result<Self, SocketError> {
         let making = SocketBuilder::open(SocketType::DGRAM, Some(rustix::net::ipproto::UDP), local)?;
         Self::made(making, local, dscp, 1)
@@ -73,7 +74,7 @@ impl ProbeSocket {
         Self::made(making, local, dscp, QUOTED)
     }
 
-    /// A bound socket of a probe that never fragments and ignores the kernel's estimate of the path MTU.
+    /// A bound socket of a probe whose packets are never fragmented. It ignores the kernel's estimate of the path MTU.
     pub fn searching(
         kind: SocketType,
         protocol: Protocol,
@@ -125,7 +126,8 @@ impl ProbeSocket {
         })
     }
 
-    /// Connects the socket: it then exchanges packets with one address only and gets that address's port errors.
+    /// Connects the socket. It then exchanges packets with this address only, and gets the errors about closed ports of
+    /// this address.
     pub fn connect(&self, to: SocketAddr) -> io::Result<()> {
         Ok(rustix::net::connect(&self.socket, &to)?)
     }
@@ -179,7 +181,7 @@ impl ProbeSocket {
     }
 
     /// Sends one datagram. Returns whether there was room for it. If a pending error about an earlier datagram makes
-    /// the send fail, it is repeated.
+    /// the send fail, the send is repeated.
     pub fn offer(&self, to: SocketAddr, bytes: &[u8]) -> io::Result<bool> {
         for _ in 0..AGAIN {
             match self.send(to, bytes) {
@@ -190,8 +192,8 @@ impl ProbeSocket {
         had_room(self.send(to, bytes))
     }
 
-    /// Receives at most one batch. Returns whether there may be more. Errors about earlier datagrams are not received
-    /// here but by [`ProbeSocket::errors`].
+    /// Receives at most one batch. Returns whether there may be more. Errors about sent datagrams are ignored here;
+    /// [`ProbeSocket::errors`] reads them.
     pub fn receive(&mut self, mut each: impl FnMut(&Incoming<'_>)) -> io::Result<bool> {
         let count = match self.received.receive(&self.socket) {
             Err(error) if is_of_earlier(&error) => return Ok(true),
@@ -201,14 +203,14 @@ impl ProbeSocket {
         Ok(count == MESSAGES)
     }
 
-    /// Number of batches that empty a full receive buffer. After that many, all datagrams that had arrived before have
-    /// been received, even if more keep arriving.
+    /// Number of batches in a full receive buffer. After this number of calls of [`ProbeSocket::receive`], all
+    /// datagrams that had arrived before the first call have been received, even if more keep arriving.
     pub const fn full_buffer(&self) -> usize {
         self.batches
     }
 
-    /// Reads all pending transmit time stamps. The loop ends: each belongs to a datagram that was sent before, and
-    /// nothing else enters this queue.
+    /// Reads all pending transmit time stamps. The loop ends, because each time stamp belongs to a datagram that was
+    /// sent before, and this queue has no other entries.
     pub fn transmit_stamps(&mut self, mut each: impl FnMut(TransmitStamp)) -> io::Result<()> {
         loop {
             let count = self.errors.receive_errors(&self.socket)?;
@@ -219,8 +221,8 @@ impl ProbeSocket {
         }
     }
 
-    /// Reads all pending transmit time stamps, and counts the ICMP errors about datagrams whose quoted octets are
-    /// `ours`.
+    /// Reads all pending transmit time stamps, and counts the ICMP errors about datagrams for whose quoted octets
+    /// `ours` returns true.
     pub fn stamps_and_errors(
         &mut self,
         left: impl FnMut(TransmitStamp),
@@ -260,7 +262,7 @@ impl ProbeSocket {
     }
 }
 
-/// The sender and the meaning of an ICMP error.
+/// The sender and the meaning of an ICMP error. `None` if the error is not an ICMP error.
 pub(super) fn icmp(error: &ExtendedError) -> Option<(IpAddr, IcmpError)> {
     let version = match error.origin {
         ErrorOrigin::Icmp => IcmpVersion::V4,
@@ -271,7 +273,7 @@ pub(super) fn icmp(error: &ExtendedError) -> Option<(IpAddr, IcmpError)> {
 }
 
 /// Whether a socket error is an ICMP error about an earlier datagram (net/ipv4/icmp.c, net/ipv6/icmp.c). Some of these
-/// errors can also concern the current datagram: then they persist when the send is repeated.
+/// errors can also concern the current datagram. They then occur again when the send is repeated.
 pub(super) fn is_of_earlier(error: &io::Error) -> bool {
     let of_icmp = [
         libc::ENETUNREACH,
@@ -288,7 +290,7 @@ pub(super) fn is_of_earlier(error: &io::Error) -> bool {
     error.raw_os_error().is_some_and(|errno| of_icmp.contains(&errno))
 }
 
-/// Whether the network or the host refuses a datagram.
+/// Whether the network or the host refused a datagram.
 pub(super) fn is_refusal(error: &io::Error) -> bool {
     use io::ErrorKind::{ConnectionRefused, HostUnreachable, NetworkUnreachable};
     matches!(error.kind(), ConnectionRefused | HostUnreachable | NetworkUnreachable)
@@ -313,7 +315,7 @@ mod tests {
     use super::super::icmp_error::Unreachable;
     use super::*;
 
-    /// A sender that is faster than this receiver cannot keep it from other work.
+    /// A sender that is faster than this receiver cannot keep the receiver from other work.
     #[test]
     fn one_batch_is_taken_at_a_time() {
         let localhost = "127.0.0.1:0".parse().unwrap();
@@ -330,7 +332,7 @@ mod tests {
         assert!(!to.receive(|_| panic!("nothing is left")).unwrap());
     }
 
-    /// A datagram that this host has no room for is not lost on the path.
+    /// A datagram for which this host has no room does not count as lost on the path.
     #[test]
     fn no_room_is_told_apart_from_what_finds_no_way() {
         let given = |errno| had_room(Err(io::Error::from_raw_os_error(errno)));
@@ -341,8 +343,8 @@ mod tests {
         assert!([libc::EPERM, libc::EMSGSIZE].iter().all(|errno| !is_refusal(&given(*errno).unwrap_err())));
     }
 
-    /// The kernel reports a closed port at the next send. That datagram is sent nevertheless, and each ICMP error is
-    /// counted with its sender.
+    /// The kernel reports a closed port at the next send. The datagram of that send is sent nevertheless, and each ICMP
+    /// error is counted with its sender.
     #[test]
     fn what_is_told_of_an_earlier_datagram_keeps_no_other_back() {
         let localhost = "127.0.0.1:0".parse().unwrap();

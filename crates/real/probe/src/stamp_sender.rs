@@ -1,4 +1,4 @@
-//! `probe stamp`: a STAMP Session-Sender (RFC 8762) for any reflector.
+//! `probe stamp`: a STAMP Session-Sender (RFC 8762) that works with any reflector.
 
 use std::net::SocketAddr;
 use std::sync::atomic::AtomicBool;
@@ -51,7 +51,7 @@ impl StampSettings {
 pub struct StampOrder {
     /// The reflector.
     pub target: SocketAddr,
-    /// The packets.
+    /// Number, schedule and waiting time of the packets.
     pub packets: PacketSettings,
     /// Its settings.
     pub settings: StampSettings,
@@ -83,9 +83,9 @@ impl StampOrder {
     }
 }
 
-/// Measures the round trip and both directions.
+/// Measures the round trip and both one-way directions.
 ///
-/// If the order is invalid. A missing answer is a measurement, not an error.
+/// Fails if the order is invalid. A missing answer is a measurement, not an error.
 pub fn stamp(order: &StampOrder, cancel: &AtomicBool) -> ProbeResult<ProbeReport> {
     order.check()?;
     let socket = ProbeSocket::asking(HostAddress::unspecified_for(order.target).at(0), order.packets.dscp.0)?;
@@ -106,12 +106,12 @@ struct StampSender {
     extensions: Vec<u8>,
     answer_dscp: Option<u8>,
     padding: Option<usize>,
-    /// Timestamps of the sent packets, which identify answers.
+    /// Timestamps of the sent packets. A reflector copies them into its answers.
     timestamps: Vec<u64>,
 }
 
 impl StampSender {
-    /// The session identifier is any number except 0 (RFC 8972 section 3).
+    /// `session` is the session identifier, which is not 0 (RFC 8972 section 3).
     fn new(order: &StampOrder, session: u16) -> Self {
         let padding =
             order.settings.size.and_then(|size| size.to_usize().checked_sub(order.unpadded() + tlv::HEADER));
@@ -178,14 +178,15 @@ impl Exchange for StampSender {
 }
 
 impl StampSender {
-    /// Whether an answer copies a sent packet. A TWAMP Light reflector does not copy a session identifier.
+    /// Whether an answer contains the number and the timestamp of a sent packet. A TWAMP Light reflector does not copy
+    /// the session identifier.
     fn is_to_ours(&self, reflected: &ReflectedPacket) -> bool {
         self.timestamps.get(reflected.sender.sequence as usize) == Some(&reflected.sender.timestamp)
             && [0, self.session].contains(&reflected.own.session)
     }
 
-    /// Classifies a packet that is not a valid answer. A reflector of the other mode reads our timestamp at its own
-    /// offset, where our packet has zeros.
+    /// Classifies a packet that is not a valid answer. A reflector of the other mode copies the timestamp from the
+    /// offset of its own format, where our packet has zeros.
     fn mistaken(&self, head: &[u8]) -> NoAnswer {
         let is_ours = |reflected: &ReflectedPacket, zeros: bool| {
             let sent = self.timestamps.get(reflected.sender.sequence as usize);
@@ -210,10 +211,12 @@ impl StampSender {
 /// Maximum share of answers with impossible times. Above it, the report is not valid.
 const IMPOSSIBLE: f64 = 0.01;
 
-/// Rounding error of a time in either format: NTP and PTP resolve better than a nanosecond, and both are rounded.
+/// Rounding error of the difference of two timestamps, s. Both formats resolve a nanosecond or less, and both times are
+/// rounded.
 const ROUNDING_S: f64 = 2e-9;
 
-/// Whether the reflector held a packet for a non-negative time, and not longer than the round trip, ns since 1970.
+/// Whether the reflector held a packet for a time that is neither negative nor longer than the round trip. All times
+/// are in ns since 1970.
 fn is_possible(sent: u64, [received, answered]: [u64; 2], back: u64) -> bool {
     let held = seconds_between(received, answered);
     (-ROUNDING_S..=seconds_between(sent, back) + ROUNDING_S).contains(&held)
@@ -235,7 +238,8 @@ fn report(order: &StampOrder, local: SocketAddr, course: &ProbeCourse) -> ProbeR
     } else {
         ClockOffset::of(&exchanges)
     };
-    // RFC 2681 without the time at the reflector: T4 - T1 less T3 - T2, if those times are plausible.
+    // The round-trip time without the time at the reflector: (T4 - T1) - (T3 - T2). If T2 and T3 are not plausible, T4
+    // - T1.
     let round_trip = |packet: &SentProbe| {
         let held =
             exchange(packet).map_or(0.0, |[_, received, answered, _]| seconds_between(received, answered));
@@ -310,8 +314,8 @@ fn note_foreign_packets(report: &mut ProbeReport, course: &ProbeCourse, with_key
     }
 }
 
-/// Delay in one direction and its variation, which needs no clock. Loss belongs to both directions: a packet without an
-/// answer does not count as delayed in either.
+/// Section on the delay in one direction and its variation. The variation does not depend on the clocks. A packet
+/// without an answer counts in neither direction, because the direction of its loss is unknown.
 fn one_way(name: &'static str, raw: &[Option<f64>], offset: &ClockOffset, sign: f64) -> ProbeResult<Section> {
     let answered: Vec<_> = raw.iter().copied().filter(Option::is_some).collect();
     let mut section = Section::new(name);
@@ -320,7 +324,7 @@ fn one_way(name: &'static str, raw: &[Option<f64>], offset: &ClockOffset, sign: 
     Ok(section)
 }
 
-/// Loss in each direction, by the numbers of a stateful reflector.
+/// Section on the loss in each direction, derived from the numbers of a stateful reflector.
 fn by_direction(course: &ProbeCourse) -> ProbeResult<Section> {
     let mut section = Section::new("by_direction");
     if course.interrupted {
@@ -346,7 +350,7 @@ fn by_direction(course: &ProbeCourse) -> ProbeResult<Section> {
     Ok(section)
 }
 
-/// Packets without an answer, up to the last answered packet, by the direction of their loss.
+/// Packets without an answer, up to the last answered packet, by the direction in which they were lost.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Losses {
     sent: usize,
@@ -357,10 +361,10 @@ struct Losses {
 
 impl Losses {
     /// A stateful reflector numbers its answers (RFC 8762 section 4), one for each packet that arrives, including
-    /// copies (RFC 5560). A missing number is a lost answer. It belongs to an unanswered packet between those whose
-    /// answers have the previous and the next number. If there is none, it belongs to a copy, and no packet is lost.
-    /// `numbered` has, for each answer in any order, the packet's number and the reflector's. Nothing if there was no
-    /// answer.
+    /// copies (RFC 5560). A missing number is therefore a lost answer. If there is an unanswered packet between the
+    /// packets whose answers have the previous and the next number, the lost answer belongs to that packet. Otherwise
+    /// it belongs to a copy, and no packet is lost. `numbered` has the packet's number and the reflector's number of
+    /// each answer, in any order. Returns `Ok(None)` if there was no answer.
     fn split(answered: &[bool], numbered: &[[u32; 2]]) -> Result<Option<Self>, &'static str> {
         // Copies of one answer have the same number.
         let mut by_reflector: Vec<(u32, u32)> =
@@ -369,7 +373,7 @@ impl Losses {
         by_reflector.dedup_by_key(|(theirs, _)| *theirs);
         let Some(highest) = by_reflector.iter().map(|(_, ours)| *ours).max() else { return Ok(None) };
         let sent = highest as usize + 1;
-        // Number of unanswered packets before each packet.
+        // For each packet, the number of unanswered packets before it.
         let lost_before: Vec<usize> = std::iter::once(0)
             .chain(answered.iter().scan(0, |lost, answered| {
                 *lost += usize::from(!answered);
@@ -396,7 +400,7 @@ impl Losses {
         }
         let most = missing_in_all.min(lost);
         if copies == 0 {
-            // Each missing number belongs to a packet, in any order of arrival.
+            // Without copies, each missing number belongs to an unanswered packet, in any order of arrival.
             back = most;
         } else if is_reordered && back != most {
             return Err(
@@ -410,7 +414,7 @@ impl Losses {
     }
 }
 
-/// The numbers do not match this session.
+/// Error text for numbers that are impossible in this session.
 const NOT_OF_THIS_SESSION: &str = "the reflector's numbers are not those of this session";
 
 #[cfg(test)]
@@ -418,7 +422,7 @@ mod tests {
     use super::*;
     use crate::stamp::HmacKey;
 
-    /// A sender that has sent packet 0, and that packet.
+    /// Returns a sender that has sent packet 0, and the octets of that packet.
     fn sent(key: Option<&[u8]>) -> (StampSender, Vec<u8>) {
         let order = StampOrder {
             target: ([127, 0, 0, 1], 862).into(),
@@ -451,7 +455,7 @@ mod tests {
         bytes
     }
 
-    /// Each combination of keys, and the sender's classification of the answers.
+    /// Checks how the sender classifies an answer, for each combination of keys.
     #[test]
     fn answers_of_the_other_mode_are_known_for_what_they_are() {
         let (right, wrong) = (&b"0123456789abcdef"[..], &b"fedcba9876543210"[..]);
@@ -498,15 +502,15 @@ mod tests {
         let dropped = [30, 31, 32, 60];
         // Four of 200 packets are lost on the forward path, and four of the 196 answers.
         assert_eq!(split(200, [&dropped, &[], &dropped, &[]]), of(200, 4, 4));
-        // Each copy has its own number: the answer with number 30 is now the one to packet 28.
+        // Each copy has its own number: answer number 30 now belongs to packet 28.
         let copied = [2, 9, 77, 150];
         for echoed in [&[][..], &[1, 40, 41, 100]] {
             assert_eq!(split(200, [&dropped, &copied, &dropped, echoed]), of(200, 4, 4), "{echoed:?}");
         }
-        // More packets arrive than were sent, which is not an error of the reflector.
+        // Because of copies, more packets arrive than were sent. This is not an error of the reflector.
         let many: Vec<u32> = (0..200).filter(|ours| ours % 5 == 0).collect();
         assert_eq!(split(200, [&dropped, &many, &[], &[]]), of(200, 4, 0));
-        // Packet 10 arrived twice, as numbers 10 and 11. One of its answers is lost: the packet is not.
+        // Packet 10 arrived twice, as numbers 10 and 11. One of its answers is lost, but the packet counts as answered.
         for lost in [10, 11] {
             assert_eq!(split(200, [&[], &[10, 20], &[lost], &[]]), of(200, 0, 0), "{lost}");
         }
@@ -520,10 +524,10 @@ mod tests {
         // Packets 1 and 2 are reordered on the forward path. The answer to 2, with number 1, is lost.
         let numbered = [[0, 0], [1, 2], [3, 3]];
         assert_eq!(Losses::split(&all, &numbered), Ok(Some(Losses { sent: 4, there: 0, back: 1 })));
-        // The reflector's count began long before.
+        // The reflector began to count long before this session.
         let later = numbered.map(|[ours, theirs]| [ours, theirs + 5000]);
         assert_eq!(Losses::split(&all, &later), Err(NOT_OF_THIS_SESSION));
-        // A number without a packet.
+        // The answer is to a packet that was not sent.
         assert_eq!(Losses::split(&all, &[[4, 0]]), Err(NOT_OF_THIS_SESSION));
     }
 }

@@ -1,4 +1,4 @@
-//! One end of a one-way stream: it sends packets or records arrivals, and answers clock questions of the other end.
+//! One end of a one-way stream: it sends packets or records arrivals, and answers the clock queries of the other end.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
@@ -20,11 +20,11 @@ use netrig_host::{SourceMeter, SourceReport};
 /// Number of clock exchanges before a stream and after it.
 const EXCHANGES: u32 = 16;
 
-/// Time between two clock exchanges, and maximum wait for an answer.
+/// Time between two clock exchanges, and maximum wait for the first answer.
 const EXCHANGE_GAP: Duration = Duration::from_millis(5);
 const EXCHANGE_WAIT: Duration = Duration::from_secs(2);
 
-/// Observations of one end.
+/// Records of one end.
 #[derive(Default)]
 pub(super) struct StreamLog {
     /// Arrived data packets: number and time of arrival, ns since 1970.
@@ -39,7 +39,7 @@ pub(super) struct StreamLog {
     pub ttls: BTreeMap<u8, usize>,
     /// ICMP errors about the packets of this end.
     pub icmp_errors: IcmpErrors,
-    /// Clock exchanges: sent, received, answered, returned; ns since 1970.
+    /// Clock exchanges. Each has four times: query sent, query received, answer sent, answer received; ns since 1970.
     pub exchanges: Vec<[u64; 4]>,
 }
 
@@ -54,16 +54,16 @@ pub(super) struct SentStream {
     pub no_room: usize,
 }
 
-/// The socket of one end.
+/// One end of a stream: its socket and the state of its clock exchanges.
 pub(super) struct StreamEnd {
     socket: ProbeSocket,
     token: u64,
-    /// Address of the other end. A far end learns its port from the first packet with the token.
+    /// Address of the other end. A far end learns the port of its peer from the first packet with the token.
     peer: SocketAddr,
     connected: bool,
-    /// Times of sending of unanswered clock questions.
+    /// Sending times of the clock queries that have not been answered.
     open: BTreeSet<u64>,
-    /// Number of sent datagrams, as the kernel counts them.
+    /// Number of datagrams sent on this socket. The kernel numbers transmit time stamps with the same count.
     datagrams: u32,
 }
 
@@ -74,7 +74,7 @@ impl StreamEnd {
         Ok(Self { socket, token, peer, connected: true, open: BTreeSet::new(), datagrams: 0 })
     }
 
-    /// An end that accepts packets from one host. It sends to the port of the first packet with the token.
+    /// An end that accepts packets from one host. It sends to the source port of the first packet that has the token.
     pub const fn listening(socket: ProbeSocket, token: u64, peer: SocketAddr) -> Self {
         Self { socket, token, peer, connected: false, open: BTreeSet::new(), datagrams: 0 }
     }
@@ -84,7 +84,7 @@ impl StreamEnd {
         self.socket.drops().map_err(ProbeError::kernel("SO_MEMINFO"))
     }
 
-    /// Receives at most one batch, answers clock questions, and reads time stamps and errors. Returns whether there may
+    /// Receives at most one batch, answers clock queries, and reads time stamps and errors. Returns whether there may
     /// be more packets.
     fn take(&mut self, log: &mut StreamLog, left: impl FnMut(TransmitStamp)) -> ProbeResult<bool> {
         let (token, host, connected) = (self.token, self.peer.ip(), self.connected);
@@ -94,7 +94,7 @@ impl StreamEnd {
         let took = self.socket.receive(|incoming| {
             let now = incoming.stamp.unwrap_or_else(realtime_nanos);
             let packet = StreamPacket::decode(incoming.head).filter(|packet| packet.token == token);
-            // Until the socket is connected, packets of any host arrive.
+            // Until the socket is connected, packets from any host arrive.
             let Some(packet) = packet.filter(|_| connected || incoming.from.ip() == host) else { return };
             learnt.get_or_insert(incoming.from);
             match packet.content {
@@ -109,8 +109,8 @@ impl StreamEnd {
                 }
                 Content::Data => {}
                 Content::Question(sent) => questions.push((packet.number, sent, now)),
-                // Only the first answer to a question counts: unsolicited answers and copies say nothing about the
-                // clock.
+                // Only the first answer to a query counts. Unsolicited answers and copies contain no information about
+                // the clock.
                 Content::Answer([sent, received, answered]) if open.remove(&sent) => {
                     log.exchanges.push([sent, received, answered, now]);
                 }
@@ -139,7 +139,7 @@ impl StreamEnd {
                 self.datagrams = self.datagrams.wrapping_add(u32::from(had_room));
                 Ok(had_room)
             }
-            // A datagram without a route is lost.
+            // A datagram without a route counts as lost.
             Err(error) if is_refusal(&error) => Ok(true),
             Err(error) => Err(ProbeError::send(self.peer, error)),
         }
@@ -162,13 +162,13 @@ impl StreamEnd {
         Ok(SentStream { source: meter.report(), ..sending.sent })
     }
 
-    /// Receives packets for this time, or until `stop` returns true.
+    /// Receives packets for the time `span`, or until `stop` returns true.
     pub fn linger(&mut self, span: Duration, log: &mut StreamLog, stop: impl Fn() -> bool) -> ProbeResult {
         let mut hearing = StreamListener { end: self, log };
         pacing::linger(&mut hearing, Duration::ZERO, |_, now| if stop() { now } else { Instant::ZERO + span })
     }
 
-    /// Asks several times for the peer's clock. Returns whether there was an answer.
+    /// Sends [`EXCHANGES`] clock queries to the peer. Returns whether at least one was answered.
     pub fn ask(&mut self, log: &mut StreamLog, stop: impl Fn() -> bool) -> ProbeResult<bool> {
         let before = log.exchanges.len();
         for number in 0..EXCHANGES {
@@ -208,7 +208,7 @@ struct StreamSender<'a> {
     log: &'a mut StreamLog,
     size: usize,
     sent: SentStream,
-    /// Number of the socket's datagram for each packet of the stream.
+    /// For each packet of the stream, the number of its datagram on the socket.
     datagrams: Vec<u32>,
 }
 
@@ -223,7 +223,7 @@ impl PacketReceiver for StreamSender<'_> {
         self.end.take(self.log, |stamp| {
             let place = datagrams.partition_point(|datagram| *datagram < stamp.number);
             let ours = datagrams.get(place) == Some(&stamp.number);
-            // A time stamp from before the packet was built belongs to another packet.
+            // A time stamp that is earlier than the construction of the packet belongs to another packet.
             if let Some(at) = at.get_mut(place).filter(|at| ours && stamp.at >= **at) {
                 *at = stamp.at;
                 *stamped += 1;
@@ -250,7 +250,7 @@ mod tests {
 
     use super::*;
 
-    /// The peer sends unsolicited answers and answers each question three times: one answer per question is recorded.
+    /// The peer sends unsolicited answers, and answers each query three times. One answer per query is recorded.
     #[test]
     fn answers_are_kept_to_open_questions_only() {
         const TOKEN: u64 = 7;

@@ -3,17 +3,17 @@
 //! | octets | what |
 //! |---|---|
 //! | 0–3 | `nrp1` |
-//! | 4 | 0 data, 1 a clock question, 2 its answer |
+//! | 4 | 0 data, 1 a clock query, 2 its answer |
 //! | 8–15 | the stream's token |
 //! | 16–19 | the packet's number |
-//! | 24–47 | in questions and answers: sent, received, answered; each in ns since 1970 by the clock of the end that sends or receives |
+//! | 24–47 | in queries and answers: sent, received, answered; each in ns since 1970 by the clock of the end that sends or receives |
 //!
-//! All numbers are big-endian, all other octets are zero. A question is as long as its answer.
+//! All numbers are big-endian, all other octets are zero. A query is as long as its answer.
 
 /// Octets of the shortest packet with data.
 pub const LEAST: usize = 24;
 
-/// Octets of a question or an answer.
+/// Octets of a query or an answer.
 const EXCHANGE: usize = 48;
 
 const MAGIC: [u8; 4] = *b"nrp1";
@@ -34,9 +34,9 @@ pub struct StreamPacket {
 pub enum Content {
     /// A measured packet.
     Data,
-    /// A clock question, with the time of sending.
+    /// A clock query, with the time of sending.
     Question(u64),
-    /// The answer to a clock question: times of sending, reception and answering.
+    /// The answer to a clock query: times of sending, reception and answering.
     Answer([u64; 3]),
 }
 
@@ -61,7 +61,7 @@ impl StreamPacket {
         bytes
     }
 
-    /// Decodes a packet; nothing if the octets are not one.
+    /// Decodes a packet. `None` if the octets are not a packet of a stream.
     pub fn decode(bytes: &[u8]) -> Option<Self> {
         let word = |at: usize| Some(u64::from_be_bytes(*bytes.get(at..)?.first_chunk()?));
         let content = match (bytes.get(..4)? == MAGIC, *bytes.get(4)?) {

@@ -12,7 +12,7 @@ use crate::report::{Measure, ProbeReport, Stamps};
 use crate::trace::{HopAddress, TraceHop, TraceReport};
 use crate::web::WebReport;
 
-/// What was probed, and whether the results are valid and complete.
+/// First lines of a report: what was probed, and whether the results are valid and complete.
 fn heading(what: &str, faults: &[String], interrupted: bool) -> String {
     let verdict = if faults.is_empty() { "" } else { ": INVALID, the tester was the limit" };
     let mut text = format!("{what}{verdict}\n");
@@ -23,7 +23,7 @@ fn heading(what: &str, faults: &[String], interrupted: bool) -> String {
     text
 }
 
-/// The result in a sentence, and the remarks.
+/// Last lines of a report: the result in a sentence, and the remarks.
 fn conclusion(found: &str, notes: &[String]) -> String {
     std::iter::once(&format!("\n{found}")).chain(notes).map(|line| format!("{line}\n")).collect()
 }
@@ -70,7 +70,7 @@ impl Stamps {
 }
 
 impl Measure {
-    /// The value and its interval, in a unit that suits both.
+    /// The value and its interval as text, in a unit that suits both.
     fn text(&self) -> (String, String) {
         let ends = [self.low, self.high];
         let unit = match self.unit {
@@ -142,7 +142,7 @@ impl WebReport {
 }
 
 impl TraceReport {
-    /// The report, a line or two for each hop.
+    /// The report with one or two lines for each hop.
     pub fn text(&self) -> String {
         let ports = self.ports.map_or_else(String::new, |[from, to]| format!(", port {from} to {to}"));
         let what = format!("trace {} by {}{ports}", self.target, self.method);
@@ -155,7 +155,8 @@ impl TraceReport {
 }
 
 impl TraceHop {
-    /// `10.0.0.1`, or `10.0.0.1 (2), 10.0.0.5 (1)`, each with its MPLS labels.
+    /// The addresses of a hop: `10.0.0.1`, or `10.0.0.1 (2), 10.0.0.5 (1)` with the number of answers. Each has its
+    /// MPLS labels.
     fn addresses_text(&self) -> String {
         let several = self.addresses.len() > 1;
         let name = |address: &HopAddress| {
@@ -176,7 +177,8 @@ impl TraceHop {
         }
     }
 
-    /// Addresses, round trips, why the target is unreachable from here, and the speed of the link before the hop.
+    /// The line of a hop: addresses, round-trip times, why the target is unreachable from there, and the rate of the
+    /// link before the hop.
     fn text(&self, addresses: &str, width: usize) -> String {
         let unit = Unit::fitting("s", self.round_trips.iter().copied().flatten());
         let trip = |seconds: &f64| unit.behind(&plain(unit.convert(*seconds)));

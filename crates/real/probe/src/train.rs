@@ -1,4 +1,5 @@
-//! `probe train`: trains of echo requests, each with one packet size, and how the round-trip time depends on the size.
+//! `probe train`: sends trains of echo requests, each with one packet size, and shows how the round-trip time depends
+//! on the size.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -25,7 +26,7 @@ pub struct Train {
     pub size: usize,
 }
 
-/// A text is no train.
+/// The error for a text that is not a train.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("`{0}` is not a train: expected COUNTxSIZE, such as 11x100B")]
 pub struct TrainError(String);
@@ -33,7 +34,7 @@ pub struct TrainError(String);
 impl FromStr for Train {
     type Err = TrainError;
 
-    /// Reads a count and a size: `11x100B`.
+    /// Parses a count and a size: `11x100B`.
     fn from_str(text: &str) -> Result<Self, TrainError> {
         let parts = text.split_once('x');
         let train = parts.and_then(|(count, size)| {
@@ -72,12 +73,12 @@ settings! {
 /// Maximum number of trains.
 const MOST_TRAINS: usize = 64;
 
-/// Bits on the path per octet of data, in both directions together.
+/// Bits that the path carries per octet of data: the request and the reply together.
 const BOTH_WAYS: f64 = 16.0;
 
 /// Sends trains and fits a line to their round-trip times.
 ///
-/// If a setting is invalid. A missing answer is a measurement, not an error.
+/// Fails if a setting is invalid. A missing answer is a measurement, not an error.
 pub fn train(target: SocketAddr, settings: &TrainSettings, cancel: &AtomicBool) -> ProbeResult<ProbeReport> {
     if settings.trains.is_empty() || settings.trains.len() > MOST_TRAINS {
         let trains = settings.trains.len();
@@ -110,13 +111,14 @@ pub fn train(target: SocketAddr, settings: &TrainSettings, cancel: &AtomicBool) 
             break;
         }
     }
-    // There is at least one train.
+    // There was at least one train, so there is a report unless the probe was interrupted.
     let mut report = whole.ok_or(ProbeError::Interrupted)?;
     report.sections.push(slope(&sizes, &trips)?);
     Ok(report)
 }
 
-/// Joins two reports: the worse value of each property counts.
+/// Joins the reports of two trains. Of each property that describes the quality of the measurement, the worse value is
+/// kept.
 fn joined(mut before: ProbeReport, after: ProbeReport) -> ProbeReport {
     before.valid &= after.valid;
     before.interrupted |= after.interrupted;
@@ -141,7 +143,8 @@ fn joined(mut before: ProbeReport, after: ProbeReport) -> ProbeReport {
     before
 }
 
-/// The round-trip time per octet: over all packets, and over the fastest of each size, which waited least.
+/// The slope of the round-trip time over the packet size. It is computed from all packets, and from the fastest packet
+/// of each size, which waited least in queues.
 fn slope(sizes: &[f64], trips: &[f64]) -> ProbeResult<Section> {
     let mut section = Section::new("slope");
     let mut least = BTreeMap::<u64, f64>::new();
@@ -183,7 +186,7 @@ mod tests {
         }
     }
 
-    /// 10 Mbit/s in both directions: an octet takes 0.8 µs in each.
+    /// The link has 10 Mbit/s in both directions: an octet takes 0.8 µs in each.
     #[test]
     fn the_rate_of_a_link_comes_back_from_the_times() {
         let sizes: Vec<f64> = (0..21).map(|number| if number < 11 { 100.0 } else { 1000.0 }).collect();

@@ -17,18 +17,18 @@ use netrig_host::sys::{Incoming, TransmitStamp};
 use netrig_host::{Clock, SPIN, realtime_nanos};
 use netrig_host::{SourceMeter, SourceReport};
 
-/// Maximum number of packets in one measurement: each is recorded.
+/// Maximum number of packets in one measurement. Each is recorded in memory.
 pub const MOST_PACKETS: u32 = 1_000_000;
 
-/// Once all packets are answered, the wait for copies of the last answer is this multiple of the longest round-trip
-/// time. It is at least [`LEAST_LINGER`], and at most the waiting time of an answer.
+/// When all packets are answered, the probe still waits for copies of the last answer. This wait is the longest
+/// round-trip time multiplied by this factor, at least [`LEAST_LINGER`] and at most the waiting time of an answer.
 const LINGER: u64 = 3;
 const LEAST_LINGER: Duration = Duration::from_millis(100);
 
-/// Batches of answers that are received before the schedule is checked.
+/// Maximum number of batches of answers that are received before the schedule is checked again.
 const LOOK: usize = 8;
 
-/// Heading of settings of packets in help texts.
+/// Heading of the packet settings in help texts.
 pub(super) const PACKETS: &str = "Packets";
 
 settings! {
@@ -51,7 +51,7 @@ settings! {
 }
 
 impl PacketSettings {
-    /// The plan of the packets.
+    /// The settings in the form that the schedule needs.
     pub const fn plan(&self) -> ProbePlan {
         let gaps = match self.gaps {
             GapsKind::Poisson => Gaps::Poisson(self.interval),
@@ -68,7 +68,7 @@ pub struct ProbePlan {
     pub count: u32,
     /// Gaps between the packets.
     pub gaps: Gaps,
-    /// A packet without an answer after so long is lost (RFC 6673 section 4.2: Tmax).
+    /// A packet without an answer within this time is lost (RFC 6673 section 4.2: Tmax).
     pub wait: Duration,
     /// Seed of the gaps.
     pub seed: u64,
@@ -77,7 +77,7 @@ pub struct ProbePlan {
 impl ProbePlan {
     /// Checks the plan.
     ///
-    /// The first invalid value.
+    /// Fails with the first invalid value.
     pub fn check(&self) -> ProbeResult {
         let wrong = |why: String| Err(ProbeError::Request(why));
         if self.count == 0 || self.count > MOST_PACKETS {
@@ -99,15 +99,16 @@ impl ProbePlan {
 /// A reflector's record of a packet.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct ReflectorRecord {
-    /// Times of reception and of the answer by the reflector's clock, ns since 1970; nothing if it does not state them.
+    /// Times of reception and of the answer by the reflector's clock, ns since 1970; `None` if the reflector does not
+    /// state them.
     pub times: Option<[u64; 2]>,
     /// The reflector's number of the answer.
     pub number: u32,
-    /// TTL of the packet on arrival.
+    /// TTL with which the packet arrived at the reflector.
     pub ttl: u8,
-    /// Error estimate of its clock.
+    /// Error estimate of the reflector's clock.
     pub error: ErrorEstimate,
-    /// Class of service on arrival.
+    /// Class of service with which the packet arrived at the reflector.
     pub class: Option<ClassOfService>,
 }
 
@@ -123,7 +124,7 @@ pub(crate) enum NoAnswer {
          (`probe reflect --key FILE --authenticated`), or measure without --key"
     )]
     Open,
-    /// This end has a key, and the reflector has another.
+    /// This end has a key, and the reflector has a different key.
     #[error(
         "answers whose HMAC is wrong, which are not used: the reflector's key is another one, or they were changed"
     )]
@@ -138,7 +139,7 @@ pub(crate) enum NoAnswer {
 pub(crate) struct ProbeAnswer {
     /// Time of arrival, ns since 1970.
     pub at: u64,
-    /// The time is the kernel's, not this program's.
+    /// Whether the kernel stamped the arrival. Otherwise this program read the clock.
     pub stamped: bool,
     pub ttl: Option<u8>,
     /// DSCP and ECN.
@@ -157,12 +158,12 @@ pub(crate) struct SentProbe {
 }
 
 impl SentProbe {
-    /// The best known time of sending.
+    /// The best known time of sending: the kernel's if there is one, ns since 1970.
     pub fn at(&self) -> u64 {
         self.stamped.unwrap_or(self.given)
     }
 
-    /// The answer, if it arrived in time.
+    /// The answer, if it arrived within the time `wait`.
     pub fn answer_within(&self, wait: Duration) -> Option<ProbeAnswer> {
         self.answer.filter(|answer| answer.at.saturating_sub(self.at()) <= wait.as_nanos())
     }
@@ -172,11 +173,11 @@ impl SentProbe {
 pub(crate) struct ProbeCourse {
     pub plan: ProbePlan,
     pub sent: Vec<SentProbe>,
-    /// Packet numbers of the answers in the order of arrival, including copies.
+    /// For each answer in the order of arrival, including copies: the packet's number.
     pub arrivals: Vec<u64>,
-    /// Packet number and the far end's number of each answer, including copies.
+    /// For each answer, including copies: the packet's number and the far end's number.
     pub numbered: Vec<[u32; 2]>,
-    /// Arrivals beyond the recorded ones: two for each packet of the plan.
+    /// Answers that arrived after the maximum number of recorded arrivals, which is two per packet of the plan.
     pub uncounted: u64,
     /// Number of answered packets.
     pub answered: usize,
@@ -185,9 +186,9 @@ pub(crate) struct ProbeCourse {
     pub foreign: BTreeMap<NoAnswer, u64>,
     /// ICMP errors about the packets.
     pub icmp_errors: IcmpErrors,
-    /// Packets that the sending socket had no room for. They count as sent, and the run as invalid.
+    /// Packets for which the sending socket had no room. They count as sent and make the run invalid.
     pub no_room: u64,
-    /// Reasons why this host was the limit.
+    /// Reasons why this host limited the measurement.
     pub faults: Vec<String>,
     pub interrupted: bool,
 }
@@ -220,8 +221,8 @@ pub(crate) trait Exchange {
     /// Parses an answer: the packet's number and the reflector's record, or why the packet is not an answer.
     fn answer(&mut self, incoming: &Incoming<'_>) -> Result<(u32, Option<ReflectorRecord>), NoAnswer>;
 
-    /// Whether the packet quoted in an ICMP error is one of these. Raw sockets also get errors about packets of other
-    /// sockets.
+    /// Whether the packet quoted in an ICMP error belongs to this measurement. Raw sockets also get errors about
+    /// packets of other sockets.
     fn is_quoted(&self, _: &[u8]) -> bool {
         true
     }
@@ -288,7 +289,7 @@ impl<E: Exchange> PacketReceiver for TwoWayRun<E> {
         &self.socket
     }
 
-    /// Receives some batches of answers and reads the transmit time stamps.
+    /// Receives up to [`LOOK`] batches of answers and reads the transmit time stamps.
     fn take(&mut self) -> ProbeResult<bool> {
         let mut more = true;
         for _ in 0..LOOK {
@@ -301,7 +302,7 @@ impl<E: Exchange> PacketReceiver for TwoWayRun<E> {
         let ProbeCourse { sent, icmp_errors, .. } = course;
         let stamped = |stamp: TransmitStamp| {
             let packet = sent.get_mut(stamp.number as usize);
-            // A time stamp from before the packet was built belongs to another packet.
+            // A time stamp that is earlier than the construction of the packet belongs to another packet.
             packet.filter(|packet| stamp.at >= packet.given).into_iter().for_each(|packet| {
                 packet.stamped.get_or_insert(stamp.at);
             });
@@ -313,8 +314,9 @@ impl<E: Exchange> PacketReceiver for TwoWayRun<E> {
 }
 
 impl<E: Exchange> TwoWayRun<E> {
-    /// The end of the wait for answers, where `now` is the time since the last packet. Without all answers it is the
-    /// waiting time of an answer. Once all have arrived, which `copies` records, it is the wait for copies of the last.
+    /// The time at which the wait for answers ends. `now` is the time since the last packet was sent. While answers are
+    /// missing, the wait is the waiting time of an answer. When all have arrived, the wait for copies of the last
+    /// answer begins; `copies` keeps its end.
     fn listens_until(&self, now: Instant, copies: &mut Option<Instant>) -> Instant {
         if self.course.answered == self.course.sent.len() {
             copies.get_or_insert(now + LEAST_LINGER.max(self.longest * LINGER));
@@ -359,7 +361,7 @@ impl<E: Exchange> TwoWayRun<E> {
         took.map_err(ProbeError::kernel("recvmmsg"))
     }
 
-    /// Records the reasons why this host was the limit.
+    /// Records the reasons why this host limited the measurement.
     fn judge(&mut self, offset: &RealtimeOffset) -> ProbeResult {
         let Self { socket, course, .. } = self;
         if course.no_room > 0 {
@@ -383,7 +385,7 @@ impl<E: Exchange> TwoWayRun<E> {
             course.faults.push(format!("the wall clock was stepped by {} s", step.as_secs_f64()));
         }
         if course.interrupted {
-            // The last packets may still be answered: they are neither lost nor answered.
+            // The last packets may still be answered. They count neither as lost nor as answered.
             let still = realtime_nanos().saturating_sub(course.plan.wait.as_nanos());
             course.sent.retain(|packet| packet.answer.is_some() || packet.at() < still);
         }
@@ -411,7 +413,7 @@ mod tests {
         }
     }
 
-    /// A far end that answers every packet five times does not fill the memory and is reported.
+    /// A far end that answers every packet five times. The memory for answers is bounded, and the copies are reported.
     #[test]
     fn copies_of_answers_are_kept_up_to_a_bound() {
         const COUNT: u32 = 20;
@@ -437,7 +439,7 @@ mod tests {
             TwoWay { socket, target, exchange: NumberPackets, cancel: &cancel }.run(plan).unwrap()
         });
         assert_eq!((course.answered, course.arrivals.len()), (COUNT as usize, 2 * COUNT as usize));
-        // All answers have arrived, except perhaps copies of the last.
+        // All answers have arrived, except perhaps some copies of the last one.
         assert!(course.uncounted > 0 && course.uncounted <= u64::from(3 * COUNT), "{}", course.uncounted);
         assert!(course.faults.iter().any(|fault| fault.contains("copies of answers")), "{:?}", course.faults);
     }
@@ -463,8 +465,8 @@ mod tests {
         (run, far)
     }
 
-    /// Until all packets are answered, the wait is that for an answer. Then it is three times the longest round-trip
-    /// time, at least 100 ms and at most the wait for an answer. Times are arguments here.
+    /// Until all packets are answered, the wait is the waiting time of an answer, here 10 s. Afterwards it is three
+    /// times the longest round-trip time, at least 100 ms, but it does not exceed the waiting time of an answer.
     #[test]
     fn copies_of_the_last_answer_are_waited_for_by_the_longest_round_trip() {
         let at = |ms: u64| Instant::ZERO + Duration::from_millis(ms);
@@ -478,7 +480,7 @@ mod tests {
         {
             (run.longest, copies) = (Duration::from_millis(longest), None);
             assert_eq!(run.listens_until(at(all_there), &mut copies), at(until));
-            // Once all have arrived, the end of the wait stays.
+            // Once all answers have arrived, the end of the wait does not change.
             assert_eq!(run.listens_until(at(all_there + 50), &mut copies), at(until));
         }
     }

@@ -1,4 +1,4 @@
-//! A call over a real path: RTP packets to a receiver, with the packet intervals of a codec.
+//! A call over a real path: RTP packets to a receiver, at the packet interval of a codec.
 
 use std::sync::atomic::AtomicBool;
 
@@ -10,7 +10,7 @@ use super::media_stream::{MediaStreamReport, ScheduledDatagram, send};
 use super::receiver::Remote;
 use super::{ProbeError, ProbeResult};
 
-/// RTP's clock for these codecs (RFC 3551 section 6), ticks per second.
+/// RTP clock rate of these codecs (RFC 3551 section 6), ticks per second.
 const TICKS_PER_S: u64 = 8_000;
 
 settings! {
@@ -59,7 +59,7 @@ impl VoiceSettings {
 pub struct VoiceOrder {
     /// Codec, packet interval and speech activity.
     pub voice: Voice,
-    /// Duration.
+    /// Duration of the call.
     pub lasts: Duration,
     /// DSCP of the packets, below 64.
     pub dscp: u8,
@@ -70,18 +70,18 @@ pub struct VoiceOrder {
 /// Sends a call to a receiver.
 ///
 /// # Errors
-/// If the receiver or a socket fails; if `cancel` was set.
+/// If the receiver or a socket fails, or if `cancel` is set.
 pub fn call(remote: &mut Remote, order: &VoiceOrder, cancel: &AtomicBool) -> ProbeResult<MediaStreamReport> {
     let mut extender = SequenceExtender::default();
     let number_of = |head: &[u8]| {
         let packet = Packet::parse(head).ok()?;
-        // The extender starts with its second cycle of sequence numbers.
+        // The first extended sequence number is in the second cycle, 65,536 or more.
         extender.extend(packet.sequence).checked_sub(1 << 16)
     };
     send(remote, order.dscp, &schedule(order), number_of, cancel)
 }
 
-/// All packets of a call: the same as those of the application `voice` on every substrate.
+/// All packets of a call. They are the same as those of the application `voice` on every substrate.
 fn schedule(order: &VoiceOrder) -> Vec<ScheduledDatagram> {
     let context = FlowContext {
         name: "call".to_owned(),
@@ -114,7 +114,7 @@ fn schedule(order: &VoiceOrder) -> Vec<ScheduledDatagram> {
 
 /// One packet of silence.
 fn packet(voice: &Voice, number: usize, at: Instant, marker: bool, data: &Data) -> Vec<u8> {
-    // RFC 3551 Table 4: PCMU, whose zero is the byte 255, and G729.
+    // Payload types of PCMU and G729 (RFC 3551 Table 4). In PCMU, the byte 255 is the value zero.
     let (payload_type, silence) = match voice.codec {
         VoiceCodec::G711 | VoiceCodec::G711Concealed => (0, 0xFF),
         VoiceCodec::G729a => (18, 0),
@@ -131,7 +131,7 @@ mod tests {
 
     use super::*;
 
-    /// RFC 3551: 160 samples in each packet of 20 ms, and the marker on the first packet of a spurt.
+    /// RFC 3551: a packet of 20 ms has 160 samples, and the first packet of a spurt has the marker bit.
     #[test]
     fn the_packets_of_a_call() {
         let voice = Voice {

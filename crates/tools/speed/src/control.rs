@@ -1,4 +1,4 @@
-//! The control connection: TLS 1.3 over TCP, with a message per frame.
+//! The control connection: TLS 1.3 over TCP, with one message per frame.
 
 use std::io::{self, Read, Write};
 use std::net::{Shutdown, TcpStream, UdpSocket};
@@ -17,10 +17,10 @@ use crate::protocol::EXPORTER;
 /// Time limit of the handshake and of an answer.
 pub const PATIENCE: Duration = Duration::from_secs(10);
 
-/// Shortest wait for the peer.
+/// Minimum wait for the peer.
 const AT_LEAST: Duration = Duration::from_millis(1);
 
-/// Size of a read, bytes: a TLS record (RFC 8446 section 5.2).
+/// Size of a read, bytes: the maximum size of a TLS record (RFC 8446 section 5.2).
 const RECORD: usize = 16 << 10;
 
 /// One end of a control connection.
@@ -30,16 +30,16 @@ pub struct ControlConnection {
     tls: Connection,
     /// The longest accepted frame, bytes.
     longest: usize,
-    /// Received bytes that are not a whole frame yet.
+    /// Received bytes that have not been taken as frames yet.
     inbox: Vec<u8>,
-    /// Deadline of the greeting. It holds for all reads together, because each may return a single byte.
+    /// Deadline of the greeting. It applies to all reads together, because each may return a single byte.
     greeted_until: Instant,
-    /// Deadline of the current write. It holds for the whole message, however slowly the peer reads.
+    /// Deadline of the current write. It applies to the whole message, even if the peer reads slowly.
     sent_until: Instant,
 }
 
 impl ControlConnection {
-    /// The client's end, after the handshake. It accepts frames up to [`MAX_FRAME`].
+    /// Runs the handshake as the client. It accepts frames up to [`MAX_FRAME`].
     ///
     /// # Errors
     /// If the peer does not speak TLS 1.3, is not trusted by `config`, or takes too long.
@@ -48,10 +48,11 @@ impl ControlConnection {
         Self::handshake(socket, tls.into(), MAX_FRAME)
     }
 
-    /// The server's end, after the handshake. It accepts frames of at most `longest` bytes, so that many clients cost little memory.
+    /// Runs the handshake as the server. It accepts frames of at most `longest` bytes. A low value bounds the memory
+    /// that many clients can occupy.
     ///
     /// # Errors
-    /// See [`call`](Self::call).
+    /// In the same cases as [`call`](Self::call).
     pub fn answer(socket: TcpStream, config: Arc<ServerConfig>, longest: usize) -> io::Result<Self> {
         let tls = ServerConnection::new(config).map_err(io::Error::other)?;
         Self::handshake(socket, tls.into(), longest)
@@ -71,14 +72,14 @@ impl ControlConnection {
                 return Err(io::ErrorKind::UnexpectedEof.into());
             }
             if let Err(error) = tls.process_new_packets() {
-                // The peer may have closed the connection before it receives the alert.
+                // The peer may have closed the connection before it receives the alert, so the error is ignored.
                 let _ = transmit(&mut tls, &socket, until);
                 return Err(io::Error::other(error));
             }
         }
     }
 
-    /// The channel binding (RFC 9266).
+    /// The channel binding of the connection (RFC 9266).
     ///
     /// # Errors
     /// If the connection is older than TLS 1.3.
@@ -102,10 +103,10 @@ impl ControlConnection {
         self.send_within(message, PATIENCE)
     }
 
-    /// Sends a message within a time limit, if other work waits.
+    /// Sends a message within the time limit `patience`, for callers that must not be delayed for long.
     ///
     /// # Errors
-    /// See [`send`](Self::send).
+    /// In the same cases as [`send`](Self::send).
     pub fn send_within(&mut self, message: &impl Serialize, patience: Duration) -> Result<(), FrameError> {
         self.sent_until = Instant::now() + patience;
         write_frame(self, message)
@@ -130,7 +131,7 @@ impl ControlConnection {
         }
     }
 
-    /// Takes the first whole frame from the inbox, with its length.
+    /// Takes the first complete frame from the inbox, including its length field.
     fn take_frame(&mut self) -> Result<Option<Vec<u8>>, FrameError> {
         let Some(len) = self.inbox.first_chunk::<4>().map(|len| u32::from_be_bytes(*len) as usize) else {
             return Ok(None);
@@ -169,7 +170,7 @@ impl ControlConnection {
     /// Ends the connection.
     pub fn close(&mut self) {
         self.tls.send_close_notify();
-        // The peer may already be gone or may not read.
+        // The peer may have closed the connection or may not read, so the error is ignored.
         let _ = transmit(&mut self.tls, &self.socket, Instant::now() + AT_LEAST);
         let _ = self.socket.shutdown(Shutdown::Both);
     }
@@ -183,7 +184,7 @@ fn transmit(tls: &mut Connection, socket: &TcpStream, until: Instant) -> io::Res
     Ok(())
 }
 
-/// Asks for datagrams: repeats a request every `again` until the answer comes, and at most for [`PATIENCE`].
+/// Repeats a request for datagrams every `again` until the answer arrives, for at most [`PATIENCE`].
 pub fn request_datagrams(
     socket: &UdpSocket,
     request: &[u8],
@@ -265,7 +266,7 @@ mod tests {
         assert_eq!(far.receive::<FromClient>(Duration::from_millis(5)).unwrap(), None);
         far.send(&FromServer::Ready).unwrap();
         assert_eq!(near.receive(PATIENCE).unwrap(), Some(FromServer::Ready));
-        // A message longer than a record.
+        // This message is longer than a TLS record.
         let long = FromServer::Failed { why: "x".repeat(100_000) };
         std::thread::scope(|scope| {
             scope.spawn(|| far.send(&long).unwrap());
@@ -276,7 +277,7 @@ mod tests {
         assert!(matches!(error, FrameError::Stream(_)), "{error}");
     }
 
-    /// All messages of a client are far shorter than the limit, and longer ones are rejected.
+    /// All messages of a client are far shorter than the limit, and messages above the limit are rejected.
     #[test]
     fn words_of_clients_are_short() {
         let phase = |carrier| {

@@ -1,19 +1,21 @@
-//! The access-speed meter. It measures the rate of a line and its delay under load, and finds what limited the measurement.
+//! The access-speed meter. It measures the rate of a line and its delay under load, and finds what limited the
+//! measurement.
 //!
-//! The client asks a server for a test over a control connection. Data goes over connections and datagrams that the client
-//! opened, and each end measures what it *receives*. The counts of both ends become one sentence with the counter that proves it.
+//! The client asks a server for a test over a control connection. Data is sent over connections that the client has
+//! opened, or in datagrams, and each end measures what it *receives*. The result is a sentence on what limited the
+//! measurement, with the counters that prove it. It is derived from the counts of both ends.
 //!
-//! * **Protocols are bytes in, bytes out.** All protocols are state machines without sockets. Tests and fuzzers drive the same
-//!   code as a server.
-//! * **No unrequested traffic.** Datagrams go only to an address that has requested them over TCP and has proved that it
-//!   receives there.
-//! * **The memory of a server is bounded** for any behaviour of its clients. A client beyond the limits waits in a queue of
-//!   bounded length, or is refused.
+//! * **Protocols convert bytes to bytes.** All protocols are state machines without sockets. Tests and fuzzers run the
+//!   same code as a server.
+//! * **No unrequested traffic.** Datagrams go only to an address that has requested them over TCP and has proved that
+//!   it receives them.
+//! * **The memory of a server is bounded** for any behaviour of its clients. A client beyond the limits waits in a
+//!   queue of bounded length, or is refused.
 //!
 //! Start from [`measure::measure`] (the client) and [`serve::Server`]. Their protocol is in [`protocol`].
 //!
-//! The meter never changes interfaces, routes or settings of the host: `tune` recommends settings and changes none.
-//! The modules that drive sockets, clocks and threads are `carry`, `control`, `flows`, `measure` and `serve`. A lint forbids these in
+//! The meter never changes interfaces, routes or settings of the host. `tune` only recommends settings. Sockets, clocks
+//! and threads are used only in the modules `carry`, `control`, `flows`, `measure` and `serve`. A lint forbids them in
 //! all other modules.
 #![deny(unsafe_code)]
 

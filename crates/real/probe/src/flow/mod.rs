@@ -1,7 +1,7 @@
-//! Packets of one flow and the responses to them: the basis of traces and of path MTU searches.
+//! Packets of one flow and the responses to them. Traces and path MTU searches are built on this module.
 //!
-//! The packet formats are in [`packet`], without a socket. The socket reads ICMP errors from the kernel's error queue
-//! (ip(7), `IP_RECVERR`). That needs no privileges, unlike reading all ICMP messages of this host.
+//! The packet formats are in [`packet`], which uses no socket. The socket of a flow reads ICMP errors from the kernel's
+//! error queue (ip(7), `IP_RECVERR`). That needs no privileges, unlike reading all ICMP messages of this host.
 
 pub mod packet;
 mod socket;
@@ -31,12 +31,12 @@ pub struct FlowResponse {
     pub kind: ResponseKind,
     /// Time of arrival, ns since 1970.
     pub at: u64,
-    /// The time stamp is the kernel's.
+    /// Whether the kernel stamped the arrival. Otherwise this program read the clock.
     pub stamped: bool,
-    /// TTL of the response on arrival.
+    /// TTL with which the response arrived.
     pub ttl: Option<u8>,
-    /// Octets that the response quotes or contains.
+    /// Octets of the packet that an ICMP error quotes, or octets of an answer.
     pub length: usize,
-    /// MPLS labels of the packet at the responding host.
+    /// MPLS labels with which the packet arrived at the responding host.
     pub labels: Vec<Label>,
 }

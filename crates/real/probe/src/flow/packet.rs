@@ -1,8 +1,8 @@
-//! Packets that load balancers see as one flow, but whose responses can be distinguished.
+//! Packets that load balancers see as one flow. The responses to them can still be distinguished.
 //!
-//! All packets have the same ports, addresses and protocol. ICMP packets also have the same checksum: it is where
-//! others have ports, and some routers choose a route by it (Augustin and others 2006). A balancing word compensates
-//! the part that differs.
+//! All packets have the same ports, addresses and protocol. ICMP packets also have the same checksum. The checksum is
+//! at the position of the ports in UDP and TCP, and some routers choose a route by it (Augustin and others 2006). A
+//! balancing word in the data compensates the part of the packet that varies.
 //!
 //! | octets of the data | what |
 //! |---|---|
@@ -10,7 +10,7 @@
 //! | 8–11 | the packet's number |
 //! | 12–13 | the balancing word, which gives all packets the same checksum |
 //!
-//! A TCP packet has no data: its number is added to its sequence number.
+//! A TCP packet has no data. The packet's number is added to the TCP sequence number.
 
 use std::net::{IpAddr, SocketAddr};
 
@@ -18,7 +18,7 @@ use netrig_core::{choices, internet_checksum};
 
 use super::super::icmp::{HEADER as ICMP_HEADER, IcmpEcho, IcmpVersion};
 
-/// Minimum octets of data in a UDP or ICMP packet.
+/// Minimum number of octets of data in a UDP or ICMP packet.
 pub const MARK: usize = 14;
 
 /// Octets of the UDP header.
@@ -49,13 +49,13 @@ pub enum AnswerKind {
     Echo,
     /// A datagram.
     Datagram,
-    /// SYN and ACK: the port is open.
+    /// A segment with SYN and ACK: the port is open.
     Open,
-    /// RST: the port is closed.
+    /// A segment with RST: the port is closed.
     Closed,
 }
 
-/// Which packet an ICMP error quotes.
+/// The packet that an ICMP error quotes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Quote {
     /// The packet of this flow with this number.
@@ -75,7 +75,7 @@ pub struct ProbeFlow {
     pub source: SocketAddr,
     /// Destination of the packets. The port is ignored for ICMP.
     pub target: SocketAddr,
-    /// Token that distinguishes the packets from those of other flows.
+    /// Token that distinguishes the packets of this flow from those of other flows.
     pub token: u64,
 }
 
@@ -100,7 +100,7 @@ impl ProbeFlow {
             }
     }
 
-    /// Octets of a quoted packet that the kernel omits: the IP header, and for UDP its header too.
+    /// Octets of a quoted packet that the kernel does not pass on: the IP header, and for UDP also the UDP header.
     pub const fn unrepeated(&self) -> usize {
         match self.method {
             FlowMethod::Udp => self.ip_header() + UDP_HEADER,
@@ -108,8 +108,8 @@ impl ProbeFlow {
         }
     }
 
-    /// Packet `number` with this length, octets of IP, in the form in which its socket takes it. The length is at least
-    /// [`ProbeFlow::shortest`].
+    /// Builds packet `number` in the form that its socket expects. `length` is in octets of IP and is raised to
+    /// [`ProbeFlow::shortest`] if it is smaller.
     pub fn packet(&self, number: u32, length: usize) -> Vec<u8> {
         let length = length.max(self.shortest());
         match self.method {
@@ -122,7 +122,7 @@ impl ProbeFlow {
                 let data = length - self.ip_header() - ICMP_HEADER;
                 let mut bytes = IcmpEcho { token: self.token, number }.request(self.version(), data);
                 let sequence = number as u16;
-                // ICMPv6 also sums the length, which the kernel adds.
+                // The ICMPv6 checksum also covers the length, which the kernel adds.
                 let length = if self.target.is_ipv4() { 0 } else { bytes.len() as u16 };
                 self.mark(&mut bytes[ICMP_HEADER..], number, &[sequence, length]);
                 if self.target.is_ipv4() {
@@ -136,7 +136,7 @@ impl ProbeFlow {
         }
     }
 
-    /// Writes the token, the number and the word that balances the number and `others`.
+    /// Writes the token, the number and the balancing word, which compensates the number and `others` in the checksum.
     fn mark(&self, data: &mut [u8], number: u32, others: &[u16]) {
         data[..8].copy_from_slice(&self.token.to_be_bytes());
         data[8..12].copy_from_slice(&number.to_be_bytes());
@@ -175,14 +175,14 @@ impl ProbeFlow {
         bytes
     }
 
-    /// Identifies the packet that an ICMP error quotes, from the octets that the kernel gives.
+    /// Identifies the packet that an ICMP error quotes, from the quoted octets that the kernel passes on.
     pub fn quoted(&self, repeated: &[u8]) -> Quote {
         match self.method {
             FlowMethod::Udp => self.marked(repeated),
             FlowMethod::Icmp => match (repeated.first_chunk::<8>(), repeated.get(ICMP_HEADER..)) {
                 (Some(header), Some(data)) => {
                     match self.marked(data) {
-                        // The shortest quote contains the sequence number, which is the low half of the packet's
+                        // The shortest quote contains the ICMP sequence number, which is the low half of the packet's
                         // number.
                         Quote::Unnamed => Quote::Of(u16::from_be_bytes([header[6], header[7]]).into()),
                         other => other,
@@ -213,7 +213,8 @@ impl ProbeFlow {
         }
     }
 
-    /// Identifies the packet that a datagram from the target answers. A raw IPv4 socket also gives the IP header.
+    /// Identifies the packet that a datagram from the target answers, and the type of the answer. A datagram from a raw
+    /// IPv4 socket begins with the IP header, which is skipped.
     pub fn answered(&self, bytes: &[u8]) -> Option<(u32, AnswerKind)> {
         match self.method {
             FlowMethod::Udp => match self.marked(bytes) {
@@ -276,7 +277,7 @@ mod tests {
         ProbeFlow { method, source: source.parse().unwrap(), target: target.parse().unwrap(), token }
     }
 
-    /// The checksum that the kernel computes. For ICMPv6 and UDP it includes a pseudo-header.
+    /// The checksum as the kernel computes it. For ICMPv6 and UDP it includes a pseudo-header.
     fn checksum(flow: &ProbeFlow, packet: &[u8]) -> u16 {
         let protocol = match flow.method {
             FlowMethod::Udp => 17,
@@ -296,7 +297,7 @@ mod tests {
         internet_checksum(&[&pseudo, header, packet])
     }
 
-    /// An answer as a raw socket gives it, for IPv4 behind an IP header.
+    /// An answer as received from a raw socket. For IPv4 it begins with an IP header.
     fn answer(flow: &ProbeFlow, flags: u8, acknowledged: u32) -> Vec<u8> {
         let mut bytes = if flow.target.is_ipv4() { vec![0x45; 20] } else { vec![] };
         let start = bytes.len();
@@ -312,7 +313,7 @@ mod tests {
     fn tcp_is_answered_by_what_acknowledges_a_syn_of_ours() {
         for v4 in [true, false] {
             let flow = flow(FlowMethod::Tcp, v4, 0xFFFF_FFFF_0000_0000);
-            // The sequence numbers wrap.
+            // The TCP sequence numbers of the flow wrap around.
             let acknowledged = 5_u32;
             for (flags, how) in
                 [(0x12, Some(AnswerKind::Open)), (0x14, Some(AnswerKind::Closed)), (0x10, None), (2, None)]
@@ -338,8 +339,8 @@ mod tests {
     }
 
     proptest! {
-        /// The balancing word compensates the differences between packets of one length, and for ICMP those between any
-        /// two.
+        /// The balancing word compensates the differences between packets of one length. For ICMP, it also compensates
+        /// those between packets of different lengths.
         #[test]
         fn all_packets_have_one_checksum(v4: bool, token: u64, one: u32, other: u32, length in 100usize..1400, longer in 0usize..100) {
             for (method, longer) in [(FlowMethod::Udp, 0), (FlowMethod::Icmp, longer)] {

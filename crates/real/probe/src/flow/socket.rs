@@ -1,4 +1,4 @@
-//! A socket that sends and receives one flow.
+//! A socket that sends and receives the packets of one flow.
 
 use std::net::SocketAddr;
 use std::os::fd::{BorrowedFd, OwnedFd};
@@ -18,7 +18,7 @@ use netrig_host::socket::SocketError;
 use netrig_host::sys::{ErrorOrigin, QueuedError};
 use netrig_host::{HostAddress, realtime_nanos};
 
-/// Batches of answers that are received before the next packet may be sent.
+/// Maximum number of batches of answers that are received before the next packet may be sent.
 const LOOK: usize = 8;
 
 /// Result of sending a packet.
@@ -26,14 +26,14 @@ const LOOK: usize = 8;
 pub enum FlowSendOutcome {
     /// The packet was sent, or dropped because the socket had no room.
     Sent,
-    /// The packet is longer than this MTU of the interface; 0 if the MTU is not known.
+    /// The packet is longer than the MTU of the interface. The value is this MTU; 0 if it is not known.
     TooLong(u32),
 }
 
 /// An event of a flow.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum FlowEvent {
-    /// The packet with this number went to the device at this time, ns since 1970.
+    /// The kernel passed the packet with this number to the device at this time, ns since 1970.
     Left(u32, u64),
     /// A response to the packet with this number.
     Response(u32, FlowResponse),
@@ -44,28 +44,28 @@ pub enum FlowEvent {
 /// A socket whose packets all belong to one flow.
 pub struct FlowSocket {
     flow: ProbeFlow,
-    /// The target in the form of the socket: raw sockets need port 0.
+    /// The target as the socket needs it: raw sockets need port 0.
     target: SocketAddr,
     socket: ProbeSocket,
-    /// Packet number of each datagram sent.
+    /// Packet number of each sent datagram, in the order of sending.
     datagrams: Vec<u32>,
-    /// MTU of the interface in the last local error.
+    /// MTU of the interface that the kernel reported in the last local error.
     local_mtu: u32,
     no_room: u64,
     wall: RealtimeOffset,
-    /// Reserves the TCP port.
+    /// Keeps other programs from using the TCP port of the flow.
     _port: Option<OwnedFd>,
 }
 
 impl FlowSocket {
-    /// Opens the socket of the method, with a random token.
+    /// Opens the socket for this type of packets, with a random token.
     pub fn open(method: FlowMethod, target: SocketAddr, dscp: u8) -> ProbeResult<Self> {
         let entropy = u64::from_ne_bytes(random().map_err(ProbeError::kernel("/dev/urandom"))?);
         let token = Seeds::new(entropy).stream("probe/token").bits();
         Self::open_from(HostAddress::unspecified_for(target).at(0), method, target, dscp, token)
     }
 
-    /// Opens the socket of the method with this token and this local address.
+    /// Opens the socket for this type of packets, with this token and this local address.
     pub fn open_from(
         local: SocketAddr,
         method: FlowMethod,
@@ -116,7 +116,7 @@ impl FlowSocket {
         self.socket.set_ttl(ttl).map_err(ProbeError::kernel("IP_TTL"))
     }
 
-    /// Sends a packet with this length, octets of IP. Passes pending events to `each`.
+    /// Sends packet `number` with `length` octets of IP. Passes events that were pending to `each`.
     pub fn send(
         &mut self,
         number: u32,
@@ -126,7 +126,8 @@ impl FlowSocket {
         let bytes = self.flow.packet(number, length);
         let mut sent = self.socket.send(self.target, &bytes);
         if sent.is_err() {
-            // A pending error about an earlier packet made this send fail: it is read, and the packet is sent again.
+            // If a pending error about an earlier packet made the send fail, the error is read here, and the packet is
+            // sent again.
             self.take(&mut each)?;
             sent = self.socket.send(self.target, &bytes);
         }
@@ -195,7 +196,7 @@ impl FlowSocket {
         Ok(())
     }
 
-    /// Reasons why this host was the limit.
+    /// Reasons why this host limited the measurement.
     pub fn faults(&self) -> ProbeResult<Vec<String>> {
         let mut faults = Vec::new();
         if self.no_room > 0 {
@@ -213,7 +214,7 @@ impl FlowSocket {
     }
 }
 
-/// The event of an ICMP error; nothing if it quotes another flow.
+/// The event of an ICMP error. `None` if it quotes a packet of another flow.
 fn event(flow: &ProbeFlow, objection: &QueuedError<'_>) -> Option<FlowEvent> {
     let error = objection.error;
     let (from, icmp_error) = icmp(&error)?;
@@ -234,7 +235,7 @@ fn event(flow: &ProbeFlow, objection: &QueuedError<'_>) -> Option<FlowEvent> {
     }
 }
 
-/// A raw TCP socket.
+/// Opens a raw TCP socket.
 fn raw_tcp(any: SocketAddr, dscp: u8) -> ProbeResult<ProbeSocket> {
     match ProbeSocket::searching(SocketType::RAW, ipproto::TCP, any, dscp) {
         Err(error) if may_not(&error) => Err(ProbeError::Request(
@@ -244,7 +245,7 @@ fn raw_tcp(any: SocketAddr, dscp: u8) -> ProbeResult<ProbeSocket> {
     }
 }
 
-/// Reserves a TCP port. Returns the socket that holds it and the port.
+/// Reserves a TCP port. Returns the port and a socket that is bound to it.
 fn hold_port(any: SocketAddr) -> ProbeResult<(OwnedFd, u16)> {
     let failed =
         |error: rustix::io::Errno| SocketError::Refused { what: "bind", address: any, source: error.into() };

@@ -1,5 +1,5 @@
-//! The far end of a path MTU search: it answers each datagram that has the search's token with the first octets of that
-//! datagram.
+//! The far end of a path MTU search. It answers each datagram that has the token of the search. The answer consists of
+//! the first octets of the datagram.
 
 use std::net::{SocketAddr, TcpStream};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -18,8 +18,8 @@ use netrig_host::{Clock, HostAddress, is_readable};
 /// Maximum duration of a search.
 const LONGEST: Duration = Duration::from_secs(600);
 
-/// Answers until the connection is readable or closed. Answers go only to the host of the connection, only after a
-/// datagram with the token arrived from it, and are never longer than that datagram.
+/// Answers datagrams until the control connection is readable or closed. Answers go only to the host of this
+/// connection, and only after a datagram with the token arrived from it. They are never longer than the datagram.
 pub fn serve(control: &mut TcpStream, token: u64, from: SocketAddr, cancel: &AtomicBool) -> ProbeResult {
     let local = control.local_addr().map_err(ProbeError::kernel("getsockname"))?;
     let mut socket = ProbeSocket::udp(HostAddress::from(local).at(0), 0)?;
@@ -33,7 +33,7 @@ pub fn serve(control: &mut TcpStream, token: u64, from: SocketAddr, cancel: &Ato
     let end = Instant::ZERO + LONGEST;
     while !is_readable(control) && !cancel.load(Ordering::Relaxed) && clock.now() < end {
         if !more {
-            // The pacer returns every 50 ms.
+            // The wait ends after at most 50 ms, so that `cancel` and the connection are checked.
             pacer.wait(Instant::NEVER).map_err(ProbeError::kernel("ppoll"))?;
         }
         let took = socket.receive(|incoming| {
@@ -44,10 +44,10 @@ pub fn serve(control: &mut TcpStream, token: u64, from: SocketAddr, cancel: &Ato
         });
         more = took.map_err(ProbeError::kernel("recvmmsg"))?;
         for (to, mark) in arrived.drain(..) {
-            // An answer without room in the socket or without a route is lost, like any packet.
+            // If the socket has no room or there is no route, the answer counts as lost, like any packet.
             let _ = socket.offer(to, &mark);
         }
-        // Transmit time stamps are discarded: the answers have already left.
+        // Transmit time stamps are discarded, because no times are measured here.
         socket.transmit_stamps(|_| {}).map_err(ProbeError::kernel("the error queue"))?;
     }
     Ok(())

@@ -1,8 +1,8 @@
-//! `probe mtu`: the path MTU to another host, whether longer packets are refused by an ICMP error or vanish, and
-//! whether TCP's segments fit.
+//! `probe mtu`: finds the path MTU to another host. It shows whether longer packets are reported by an ICMP error or
+//! vanish, and whether TCP segments fit.
 //!
-//! [`search`] is the search, without a socket or a clock. Its packets are echo requests, or datagrams that netrig's far
-//! end answers with a few octets, so that only the forward path limits them.
+//! [`search`] decides which sizes are probed. It uses no socket and no clock. The packets are echo requests, or
+//! datagrams to netrig's far end. The far end answers with a few octets, so that only the forward path limits the size.
 
 mod far_end;
 mod order;
@@ -40,7 +40,7 @@ const PATIENCE: std::time::Duration = std::time::Duration::from_secs(5);
 
 /// Finds the path MTU.
 ///
-/// If the order is invalid or a far end cannot be reached.
+/// Fails if the order is invalid or a far end cannot be reached.
 pub fn path_mtu(order: &PathMtuOrder, cancel: &AtomicBool) -> ProbeResult<PathMtuReport> {
     let ResponderConnection { socket, segments, control } = match &order.responder {
         MtuResponder::Echo(port) => ResponderConnection {
@@ -55,7 +55,7 @@ pub fn path_mtu(order: &PathMtuOrder, cancel: &AtomicBool) -> ProbeResult<PathMt
     let mut icmp_errors = IcmpErrors::default();
     let (faults, interrupted) = carry_out(socket, &mut search, &mut icmp_errors, cancel)?;
     if let Some(mut control) = control {
-        // If the write fails, the far end ends with the connection.
+        // If this write fails, the connection is closed, which also ends the far end's part.
         let _ = write_frame(&mut control, &FromProbe::Finish);
     }
     let vanished = matches!(search.refused(), (_, TooLongReason::Vanished)) && search.confirmed().is_some();
@@ -68,8 +68,8 @@ pub fn path_mtu(order: &PathMtuOrder, cancel: &AtomicBool) -> ProbeResult<PathMt
         .report(order))
 }
 
-/// Runs a search: sends its packets and passes it the responses. Returns the reasons why this host was the limit, and
-/// whether the search was interrupted.
+/// Runs a search: sends its packets and passes the responses to it. Returns the reasons why this host limited the
+/// measurement, and whether the search was interrupted.
 fn carry_out(
     mut socket: FlowSocket,
     search: &mut PathMtuSearch,
@@ -89,7 +89,7 @@ fn carry_out(
                     search.refused_here(number, mtu);
                 }
             }
-            // The pacer returns every 50 ms.
+            // The wait ends after at most 50 ms, so that `cancel` is checked.
             PathMtuStep::Wait(until) => {
                 pacer.wait(until).map_err(ProbeError::kernel("ppoll"))?;
             }
@@ -117,7 +117,7 @@ fn record(search: &mut PathMtuSearch, icmp_errors: &mut IcmpErrors, event: &Flow
     }
 }
 
-/// Finds the last hop that answers packets of a size that vanishes.
+/// Finds the last hop that answers packets of `size`, a size that does not arrive at the target.
 fn place(order: &PathMtuOrder, size: usize, cancel: &AtomicBool) -> ProbeResult<BlackHolePlace> {
     let PathMtuSettings { count, wait, dscp, .. } = order.settings;
     let way = TraceSettings {
@@ -144,7 +144,7 @@ fn segments_to(target: SocketAddr) -> Result<SegmentEnds, String> {
     near.map(|near| SegmentEnds { near, far: None }).map_err(|error| format!("{target}: {error}"))
 }
 
-/// The sockets of a search.
+/// The sockets of a search, and the segment sizes of its TCP connection.
 struct ResponderConnection {
     socket: FlowSocket,
     /// The segment sizes of a TCP connection to the target, or why there is none.
@@ -153,7 +153,7 @@ struct ResponderConnection {
     control: Option<TcpStream>,
 }
 
-/// Connects to netrig's far end and requests a port that answers, and its segment sizes.
+/// Connects to netrig's far end. Requests the UDP port that answers, and the segment sizes at the far end.
 fn call(order: &PathMtuOrder, key: Option<&HmacKey>) -> ProbeResult<ResponderConnection> {
     let target = order.target;
     let ControlConnection { stream: mut control, .. } = control::call(target, key)?;

@@ -37,12 +37,12 @@ settings! {
 }
 
 impl PathMtuSettings {
-    /// The port of a target that is given without one.
+    /// Port of a target that is given without a port.
     pub const fn port(&self) -> u16 {
         if self.far_end { control::PORT } else { 0 }
     }
 
-    /// The order for a search on the path to this target. A far end has the key.
+    /// The order for a search on the path to this target. `key` is the key of the far end.
     pub fn order(self, target: SocketAddr, key: Option<HmacKey>) -> PathMtuOrder {
         let echo = MtuResponder::Echo(self.tcp_port);
         let responder = if self.far_end { MtuResponder::FarEnd(key) } else { echo };
@@ -55,29 +55,29 @@ impl PathMtuSettings {
 pub struct PathMtuOrder {
     /// The target. The port is ignored for echo requests.
     pub target: SocketAddr,
-    /// The host that answers.
+    /// The host that answers the packets of the search.
     pub responder: MtuResponder,
     /// The settings.
     pub settings: PathMtuSettings,
 }
 
-/// The host that answers, and how.
+/// The host that answers the packets of the search, and how.
 #[derive(Clone, Debug)]
 pub enum MtuResponder {
-    /// The target itself, with echo replies. If a port is given, the sizes of TCP segments are read from a connection
-    /// to it.
+    /// The target itself answers with echo replies. If a port is given, the sizes of TCP segments are read from a
+    /// connection to this port.
     Echo(Option<u16>),
-    /// [`FarEnd`](crate::FarEnd), with its key if it has one.
+    /// [`FarEnd`](crate::FarEnd) at the target answers. The value is its key, if it has one.
     FarEnd(Option<HmacKey>),
 }
 
 /// The minimum MTU of IPv4 (RFC 791 section 3.2) and of IPv6 (RFC 8200 section 5).
 const LEAST: [usize; 2] = [68, 1280];
 
-/// The size that most paths carry (RFC 8899 section 5.1.2: 1200 octets; for IPv6 the minimum MTU).
+/// Default of the base size, which most paths carry (RFC 8899 section 5.1.2: 1200 octets; for IPv6 the minimum MTU).
 const BASE: [usize; 2] = [1200, 1280];
 
-/// The longest IP packet.
+/// Length of the longest IP packet, octets.
 const MOST: usize = 65_535;
 
 impl PathMtuOrder {

@@ -13,40 +13,40 @@ use netrig_host::HostAddress;
 /// Results of a path MTU search. All sizes are octets of whole IP packets.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct PathMtuReport {
-    /// `mtu`.
+    /// Name of the probe: `mtu`.
     pub probe: &'static str,
     /// The target.
     pub target: HostAddress,
     /// How packets were answered: `echo` or `far-end`.
     pub answered_by: &'static str,
-    /// The results are valid: this host was not the limit.
+    /// Whether the results are valid: this host did not limit the measurement.
     pub valid: bool,
     /// Reasons why the results are not valid.
     pub faults: Vec<String>,
-    /// The search was interrupted.
+    /// Whether the search was interrupted.
     pub interrupted: bool,
-    /// The longest packet that arrived; nothing if none did.
+    /// The longest packet that arrived; `None` if none did.
     pub path_mtu: Option<usize>,
     /// The kernel's estimate of the path MTU before the search.
     pub kernel_mtu: usize,
     /// Phase at the end of the search (RFC 8899 section 5.2).
     pub phase: PathMtuPhase,
-    /// The shortest size that did not arrive.
+    /// The smallest size that counts as too long.
     pub refused: TooLongSize,
-    /// Longer packets vanish without an ICMP error.
+    /// Whether longer packets vanish without an ICMP error.
     pub black_hole: bool,
-    /// The place where packets vanish, if it was searched for.
+    /// The hop after which packets vanish, if it was searched for.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub place: Option<BlackHolePlace>,
-    /// Results for each size, the shortest first.
+    /// Results for each size, in rising order of the size.
     pub sizes: Vec<SizeOutcome>,
-    /// Other ICMP errors about the packets.
+    /// ICMP errors about the packets, except those that report a packet as too long.
     pub icmp_errors: IcmpErrors,
-    /// Number of ICMP messages that cannot be true.
+    /// Number of ICMP errors that cannot be true.
     pub untrue: u32,
-    /// The path changed during the search.
+    /// Whether the path changed during the search.
     pub unsteady: bool,
-    /// Sizes of TCP segments, if there was a connection.
+    /// Sizes of TCP segments, if there was a TCP connection.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub segments: Option<SegmentSizes>,
     /// The result as a sentence.
@@ -64,18 +64,18 @@ pub struct TooLongSize {
     pub why: TooLongReason,
 }
 
-/// Where packets vanish.
+/// The part of the path in which packets vanish.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum BlackHolePlace {
-    /// Behind this hop, which is the last to answer packets of the size.
+    /// After this hop, which is the last that answers packets of the size.
     Behind {
         /// TTL of the hop.
         hop: u8,
         /// Address of the hop.
         address: IpAddr,
     },
-    /// No hop answers packets of the size.
+    /// Before the first hop that could answer: no hop answers packets of the size.
     BeforeAnybody,
 }
 
@@ -94,20 +94,20 @@ pub struct SizeOutcome {
 pub struct SegmentSizes {
     /// Sizes seen at this end.
     pub near: SegmentEnd,
-    /// Sizes seen at the far end, if it is netrig's.
+    /// Sizes seen at the far end, if it is a far end of netrig.
     pub far: Option<SegmentEnd>,
-    /// Set if the MSS that this end announces was reduced on the path.
+    /// Reduction on the path of the MSS that this end announces; `None` if it was not reduced.
     pub clamped_there: Option<Clamped>,
-    /// Set if the MSS that the far end announces was reduced on the path.
+    /// Reduction on the path of the MSS that the far end announces; `None` if it was not reduced.
     pub clamped_back: Option<Clamped>,
-    /// The longest packet that TCP sends from this end.
+    /// Length of the longest packet that TCP sends from this end, octets of IP.
     pub packet: u32,
-    /// Whether the path carries that packet.
+    /// Whether the path carries a packet of this length; `None` if the path MTU is not known.
     pub fits: Option<bool>,
 }
 
 impl SegmentSizes {
-    /// The sizes of both ends, on a path with this MTU.
+    /// Computes the sizes from those of both ends, on a path with this MTU.
     fn of(ends: &SegmentEnds, v4: bool, path_mtu: Option<usize>) -> Self {
         let SegmentEnds { near, far } = *ends;
         let packet = (near.received + headers(v4)).min(near.path_mtu);
@@ -121,7 +121,7 @@ impl SegmentSizes {
         }
     }
 
-    /// The second part of the result's sentence.
+    /// The part of the result's sentence that describes TCP segments.
     fn in_words(&self, v4: bool, path_mtu: usize, black_hole: bool) -> String {
         let mut text = String::new();
         let mut arrives = |clamped: Option<Clamped>, whose: &str, place: &str| {
@@ -163,14 +163,14 @@ impl SegmentSizes {
     }
 }
 
-/// All results of a search.
+/// The results of a search, from which its report is built.
 pub struct PathMtuFindings<'a> {
     pub search: &'a PathMtuSearch,
     /// The kernel's estimate of the path MTU before the search.
     pub kernel: usize,
     pub faults: Vec<String>,
     pub interrupted: bool,
-    /// ICMP errors other than packet too long.
+    /// ICMP errors about the packets, except those that report a packet as too long.
     pub icmp_errors: IcmpErrors,
     /// Segment sizes of a connection, or why there was none.
     pub segments: Option<Result<SegmentEnds, String>>,
@@ -178,7 +178,7 @@ pub struct PathMtuFindings<'a> {
 }
 
 impl PathMtuFindings<'_> {
-    /// The report.
+    /// Builds the report.
     pub fn report(self, order: &PathMtuOrder) -> PathMtuReport {
         let Self { search, kernel, faults, interrupted, icmp_errors, segments, place } = self;
         let (v4, path_mtu) = (order.target.is_ipv4(), search.confirmed());
@@ -234,7 +234,8 @@ impl PathMtuFindings<'_> {
     }
 }
 
-/// A note that the target's limit on its ICMP messages, not the path, may be the reason of missing answers.
+/// A note that answers may be missing because the target limits its ICMP messages, not because of the path. `None` if
+/// no such answers are missing.
 pub(super) fn limit_note(responder: &MtuResponder, search: &PathMtuSearch) -> Option<String> {
     if !matches!(responder, MtuResponder::Echo(_)) {
         return None;
@@ -249,7 +250,7 @@ pub(super) fn limit_note(responder: &MtuResponder, search: &PathMtuSearch) -> Op
     })
 }
 
-/// The path MTU, as the beginning of the result's sentence.
+/// The first part of the result's sentence, which states the path MTU.
 fn in_words(order: &PathMtuOrder, search: &PathMtuSearch, place: Option<BlackHolePlace>) -> String {
     let target = HostAddress::from(order.target);
     let Some(mtu) = search.confirmed() else {

@@ -1,5 +1,5 @@
 //! The path MTU search (Datagram PLPMTUD, RFC 8899) as a state machine without a socket or a clock: it decides which
-//! packet is sent next and what is known.
+//! packet is sent next, and keeps the largest size that arrived and the smallest size that did not.
 //!
 //! All sizes are octets of whole IP packets. The names correspond to those of the RFC:
 //!
@@ -10,10 +10,10 @@
 //! | [`PathMtuPhase`] | the phases |
 //! | [`PathMtuSearch::confirmed`] | PLPMTU |
 //!
-//! A search begins with the base, then tries the longest size. Next it tries the MTU that a router reports. Otherwise
-//! it tries the common link sizes, the middle of the remaining ones first. At the end, the size above the confirmed one
-//! was tried and did not arrive. If no ICMP error gave the reason, both sizes are tried in turns again, so that chance
-//! losses do not decide.
+//! A search begins with the base size and then tries the largest size. If a router reports an MTU, that MTU is tried
+//! next. Otherwise the common link MTUs are tried, the middle one of those that remain first. The search is complete
+//! when the size one above the largest confirmed size has been tried and did not arrive. If no ICMP error gave the
+//! reason, both sizes are tried again alternately, so that random losses do not determine the result.
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -21,43 +21,46 @@ use std::net::IpAddr;
 use netrig_core::{Duration, Instant};
 use serde::Serialize;
 
-/// Common link MTUs: loopback, jumbo frames, FDDI, Ethernet, PPPoE, tunnels of IPv4 and IPv6 and of IPsec, the rest of
-/// Ethernet under several of them, the minimum of IPv6 and of old links.
+/// Common link MTUs: loopback, jumbo frames, FDDI, Ethernet, PPPoE, tunnels over IPv4, IPv6 and IPsec, Ethernet minus
+/// the headers of several of these tunnels, and the minima of IPv6 and of old links.
 const COMMON: [usize; 26] = [
     65_535, 9216, 9180, 9000, 8192, 4352, 2048, 2002, 1500, 1492, 1480, 1476, 1472, 1462, 1452, 1442, 1430,
     1420, 1412, 1400, 1380, 1358, 1320, 1280, 1006, 576,
 ];
 
-/// Number of times that both sizes are tried again if no ICMP error gave the reason of the loss.
+/// Number of times that the confirmed and the refused size are tried again if no ICMP error gave the reason of the
+/// loss.
 const ROUNDS: u32 = 3;
 
-/// Maximum number of packets of a search. It ends a search on a path with heavy loss.
+/// Maximum number of packets of a search. It bounds a search on a path with heavy loss.
 const MOST_PACKETS: usize = 2000;
 
-/// Maximum number of starts of a search.
+/// Maximum number of times that a search starts, including restarts.
 const MOST_BEGINNINGS: u32 = 3;
 
-/// The timer is this multiple of the longest round-trip time, once one is known, but at least [`LEAST_TIMER`].
+/// Once a round-trip time is known, the time-out of a packet is the longest round-trip time multiplied by this factor,
+/// but at least [`LEAST_TIMER`].
 const PATIENCE: u64 = 3;
 const LEAST_TIMER: Duration = Duration::from_millis(200);
 
 /// Parameters of a search.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PathMtuPlan {
-    /// Minimum MTU of every path.
+    /// Minimum MTU that every path must have.
     pub least: usize,
-    /// A size that most paths carry.
+    /// The size that is probed first. Most paths carry it.
     pub base: usize,
     /// The largest size to try.
     pub most: usize,
-    /// Lost packets of one size after which the size counts as too long.
+    /// Number of lost packets of one size after which the size counts as too long.
     pub probes: u32,
     /// Time after which a packet counts as lost. It is shorter once round-trip times are known.
     pub timer: Duration,
 }
 
 impl PathMtuPlan {
-    /// The search between these sizes; nothing if they are not in order.
+    /// The parameters of a search between these sizes. `None` if the sizes are not in rising order or another value is
+    /// 0.
     pub const fn new(least: usize, base: usize, most: usize, probes: u32, timer: Duration) -> Option<Self> {
         let sound = 0 < least && least <= base && base <= most && probes > 0 && !timer.is_zero();
         if sound { Some(Self { least, base, most, probes, timer }) } else { None }
@@ -86,11 +89,11 @@ pub enum TooLongReason {
     Untried,
     /// The interface of this host has a smaller MTU.
     Here,
-    /// A router reported it.
+    /// A router reported that the packet is too long.
     Told {
-        /// The router.
+        /// Address of the router.
         by: IpAddr,
-        /// The reported MTU of its next link; 0 if not reported.
+        /// MTU of the router's next link as reported; 0 if not reported.
         mtu: u32,
     },
     /// Packets vanish without an ICMP error.
@@ -113,12 +116,12 @@ pub struct SizeCounts {
 pub enum PathMtuStep {
     /// A packet with this number and size is to be sent now.
     Send {
-        /// Its number.
+        /// Number of the packet.
         number: u32,
-        /// Its size.
+        /// Size of the packet.
         size: usize,
     },
-    /// Nothing is to be done before this time unless a response arrives.
+    /// Do nothing before this time unless a response arrives.
     Wait(Instant),
     /// The search is complete.
     Over,
@@ -136,9 +139,9 @@ struct SearchPacket {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct SizeProbing {
     size: usize,
-    /// Lost packets of this size.
+    /// Number of lost packets of this size.
     lost: u32,
-    /// Number of the packet in flight, and the time at which it counts as lost.
+    /// Number of the packet in flight, and the time at which the packet counts as lost.
     open: Option<(u32, Instant)>,
 }
 
@@ -147,16 +150,17 @@ struct SizeProbing {
 pub struct PathMtuSearch {
     plan: PathMtuPlan,
     phase: PathMtuPhase,
-    /// The largest size that arrived; 0 before the first.
+    /// The largest size that arrived; 0 if none has arrived yet.
     confirmed: usize,
-    /// The smallest size that counts as too long, and why; initially one more than the largest size to try.
+    /// The smallest size that counts as too long, and why. Initially, the size is one more than the largest size to
+    /// try.
     refused: (usize, TooLongReason),
-    /// The MTU that a router reported, until it was tried.
+    /// The MTU that a router reported; `None` once it was tried.
     hint: Option<usize>,
     /// The last MTU that a router reported.
     hinted: usize,
     probing: Option<SizeProbing>,
-    /// Remaining rounds in which both sizes are tried again.
+    /// Remaining rounds in which the confirmed and the refused size are tried again.
     rounds: u32,
     beginnings: u32,
     packets: Vec<SearchPacket>,
@@ -192,12 +196,12 @@ impl PathMtuSearch {
         self.phase
     }
 
-    /// The largest size that arrived; nothing if none did.
+    /// The largest size that arrived; `None` if none did.
     pub fn confirmed(&self) -> Option<usize> {
         Some(self.confirmed).filter(|size| *size > 0)
     }
 
-    /// The smallest size that did not arrive, and why.
+    /// The smallest size that counts as too long, and why.
     pub const fn refused(&self) -> (usize, TooLongReason) {
         self.refused
     }
@@ -207,18 +211,18 @@ impl PathMtuSearch {
         &self.tried
     }
 
-    /// Number of messages about packets that are too long which cannot be true. They report an MTU not below the
-    /// packet's size, one below the minimum of every path, or one below a size that arrived.
+    /// Number of reports of too long packets that cannot be true: the reported MTU is not smaller than the packet, or
+    /// it is smaller than the minimum of every path or than a size that arrived.
     pub const fn untrue(&self) -> u32 {
         self.untrue
     }
 
-    /// A size that had arrived was lost later, and the search was restarted.
+    /// Whether a size that had arrived was lost later, so that the search was restarted.
     pub const fn is_unsteady(&self) -> bool {
         self.unsteady
     }
 
-    /// Returns the next action. A packet that is to be sent counts as sent at `now`.
+    /// Returns the next action. A returned packet counts as sent at `now`.
     pub fn next(&mut self, now: Instant) -> PathMtuStep {
         let allowed = self.allowed();
         if let Some(probing) = &mut self.probing {
@@ -253,18 +257,18 @@ impl PathMtuSearch {
         PathMtuStep::Send { number, size }
     }
 
-    /// Number of losses after which the probed size is given up.
+    /// Number of lost packets after which the probed size counts as too long.
     fn allowed(&self) -> u32 {
         if self.is_verifying() { 1 } else { self.plan.probes }
     }
 
-    /// Whether known sizes are only being tried again.
+    /// Whether the search is complete and only verifies the confirmed and the refused size.
     fn is_verifying(&self) -> bool {
         self.phase == PathMtuPhase::SearchComplete
     }
 
-    /// Time-out of a packet. RFC 8899 section 5.1.1 requires at least a second, for a transport that continues
-    /// meanwhile. Here a user waits for the search.
+    /// Time-out of a packet. RFC 8899 section 5.1.1 requires at least a second, for a transport that sends data
+    /// meanwhile. It is shorter here because a user waits for the search.
     fn timer(&self) -> Duration {
         if self.longest.is_zero() {
             return self.plan.timer;
@@ -300,7 +304,8 @@ impl PathMtuSearch {
         if !inside(low + 1) {
             return None;
         }
-        // Most paths carry the MTU of this host's interface, and a reported MTU is usually correct.
+        // The largest possible size is tried first: most paths carry the MTU of this host's interface, and a reported
+        // MTU is usually correct.
         if matches!(self.refused.1, TooLongReason::Untried | TooLongReason::Here) {
             return Some(high - 1);
         }
@@ -314,7 +319,8 @@ impl PathMtuSearch {
         Some(if COMMON.contains(&low) { low + 1 } else { low + (high - low) / 2 })
     }
 
-    /// The two sizes in turns, until enough rounds show that the loss depends on the length.
+    /// Returns the confirmed and the refused size alternately, until enough rounds show that the loss depends on the
+    /// length.
     fn once_more(&mut self) -> Option<usize> {
         let (refused, TooLongReason::Vanished) = self.refused else { return None };
         if self.rounds == 0 || self.confirmed == 0 {
@@ -338,7 +344,7 @@ impl PathMtuSearch {
             return;
         }
         if size <= self.confirmed {
-            // A size that had arrived is lost now.
+            // A size that had arrived is now lost.
             return self.begin_anew();
         }
         self.refuse(size, TooLongReason::Vanished);
@@ -367,7 +373,7 @@ impl PathMtuSearch {
         self.refused = (self.plan.most + 1, TooLongReason::Untried);
     }
 
-    /// Records the answer to a packet. Returns whether it is the first answer to one of ours.
+    /// Records the answer to a packet. Returns whether it is the first answer to a packet of this search.
     pub fn answered(&mut self, number: u32, now: Instant) -> bool {
         let Some(packet) = self.packets.get_mut(number as usize).filter(|packet| !packet.answered) else {
             return false;
@@ -379,7 +385,7 @@ impl PathMtuSearch {
         if self.probing.is_some_and(|probing| probing.size == size) {
             self.probing = None;
         }
-        // An arrived packet outweighs any report that its size is too long.
+        // The arrival of a packet overrides any report that its size is too long.
         if size >= self.refused.0 {
             self.refused = (self.plan.most + 1, TooLongReason::Untried);
             if self.is_verifying() {
@@ -397,8 +403,9 @@ impl PathMtuSearch {
         true
     }
 
-    /// Records a router's report that packet `number` is too long for its next link. `mtu` is the reported MTU; 0 if it
-    /// is not reported. As RFC 8899 section 4.6.2 requires, the report only decides what is tried next.
+    /// Records the report of router `by` that packet `number` is too long for the router's next link. `mtu` is the
+    /// reported MTU; 0 if the report has none. As RFC 8899 section 4.6.2 requires, the report only determines which
+    /// size is tried next.
     pub fn too_long(&mut self, number: u32, mtu: u32, by: IpAddr) {
         let Some(SearchPacket { size, answered: false, .. }) = self.packets.get(number as usize).copied()
         else {
@@ -411,7 +418,7 @@ impl PathMtuSearch {
             return;
         }
         if size <= self.confirmed {
-            // The size arrived before: the search must find the current MTU.
+            // The size has arrived before, so the MTU has changed. The search starts again.
             return self.begin_anew();
         }
         self.refuse(size, TooLongReason::Told { by, mtu });
@@ -429,7 +436,8 @@ impl PathMtuSearch {
         }
     }
 
-    /// Records that this host's interface does not carry packet `number`. `mtu` is the interface's MTU; 0 if not known.
+    /// Records that this host's interface is too small for packet `number`. `mtu` is the interface's MTU; 0 if not
+    /// known.
     pub fn refused_here(&mut self, number: u32, mtu: u32) {
         let Some(SearchPacket { size, .. }) = self.packets.get(number as usize).copied() else { return };
         self.tried.remove(&size);

@@ -1,4 +1,4 @@
-//! Searches in virtual time over known paths.
+//! Path MTU searches over simulated paths, in virtual time.
 
 use std::net::IpAddr;
 
@@ -17,17 +17,17 @@ fn plan() -> PathMtuPlan {
     PathMtuPlan::new(68, 1200, 9000, 3, Duration::from_secs(1)).unwrap()
 }
 
-/// The outcome of a packet.
+/// What a simulated path does with a packet.
 #[derive(Clone, Copy)]
 enum Fate {
     Through,
     Vanishes,
     Told(u32),
-    /// This host's interface has this MTU.
+    /// The interface of this host has this MTU.
     Here(u32),
 }
 
-/// Runs a search to its end. Returns it with the number of packets and the duration.
+/// Runs a search to its end. Returns the search, the number of packets and the duration.
 fn run(plan: PathMtuPlan, path: impl FnMut(usize, u32) -> Fate) -> (PathMtuSearch, u32, Duration) {
     let mut path = path;
     let (mut search, mut now, mut sent) = (PathMtuSearch::new(plan), Instant::ZERO, 0);
@@ -74,7 +74,7 @@ fn what_a_router_says_is_tried_and_one_byte_more_too() {
     let (search, sent, _) = run(plan(), |size, _| if size > 1412 { Fate::Told(1412) } else { Fate::Through });
     let told = TooLongReason::Told { by: ROUTER, mtu: 1412 };
     assert_eq!((search.confirmed(), search.refused()), (Some(1412), (1413, told)));
-    // The base, the largest size, the reported MTU, and one more.
+    // Packets of four sizes are sent: the base, the largest size, the reported MTU, and the reported MTU plus 1.
     assert_eq!((sent, search.untrue()), (4, 0));
 }
 
@@ -98,7 +98,7 @@ fn who_does_not_say_how_much_is_believed_that_it_was_too_much() {
 /// Reports that contradict received packets are ignored (RFC 8899 section 4.6.2).
 #[test]
 fn what_is_said_against_what_came_through_is_not_believed() {
-    // The link carries 1400 B and is reported to carry 1000 B, though 1200 B arrived.
+    // The link carries 1400 B. The router reports 1000 B, although a packet of 1200 B arrived.
     let (search, ..) = run(plan(), |size, _| if size > 1400 { Fate::Told(1000) } else { Fate::Through });
     assert_eq!(search.confirmed(), Some(1400));
     assert!(search.untrue() > 0);
@@ -111,7 +111,7 @@ fn what_is_said_against_what_came_through_is_not_believed() {
             "{nonsense}"
         );
     }
-    // An arrived packet outweighs a report that it was too long.
+    // The arrival of a packet overrides a report that it was too long.
     let mut search = PathMtuSearch::new(plan());
     let PathMtuStep::Send { number, .. } = search.next(Instant::ZERO) else { panic!() };
     search.answered(number, Instant::ZERO + TRIP);
@@ -140,7 +140,7 @@ fn a_path_that_gets_narrower_is_searched_anew() {
     assert_eq!(search.confirmed(), Some(9000), "nothing was left to try");
     let (search, ..) = run(plan(), |size, number| match (size, number) {
         (2000.., _) => Fate::Vanishes,
-        // The rounds with both sizes begin.
+        // From packet 20 on, the search verifies the confirmed and the refused size.
         (1281.., 20..) => Fate::Told(1280),
         _ => Fate::Through,
     });
@@ -158,7 +158,7 @@ fn a_plan_is_in_its_order() {
 }
 
 proptest! {
-    /// Every MTU is found to the byte, with and without reports.
+    /// Every MTU is found exactly, with and without reports of routers.
     #[test]
     fn every_length_is_found(mtu in 68usize..10_000, says in 0u8..3) {
         let fate = match says {
@@ -171,7 +171,7 @@ proptest! {
         prop_assert_eq!(search.refused().0, mtu.min(9000) + 1);
     }
 
-    /// Chance loss may hide that a size arrives, but never makes the result too large.
+    /// With random loss, the result may be too small but is never too large.
     #[test]
     fn loss_by_chance_makes_nothing_longer(mtu in 1200usize..9000, loss in 0.0..0.9f64, seed: u64) {
         let mut draws = Seeds::new(seed).stream("loss");
@@ -181,7 +181,7 @@ proptest! {
         prop_assert!(search.confirmed().is_none_or(|size| size <= mtu));
     }
 
-    /// With 5 % loss the MTU is found, except on one path in hundreds.
+    /// With 5 % random loss and five packets of each size, the MTU is found.
     #[test]
     fn some_loss_hides_no_length(mtu in 1200usize..1500, seed in 0u64..200) {
         let mut draws = Seeds::new(seed).stream("loss");
@@ -191,7 +191,7 @@ proptest! {
         prop_assert_eq!(search.confirmed(), Some(mtu));
     }
 
-    /// Any reports about any packets: the search ends, and its result is a size that arrived.
+    /// For any reports about any packets, the search ends, and its result is a size that arrived.
     #[test]
     fn any_word_is_survived(words in proptest::collection::vec((0u8..5, any::<u32>(), 0u32..12_000), 1..60)) {
         let mut largest = 0;
@@ -213,8 +213,8 @@ proptest! {
     }
 }
 
-/// A target that answers every fifth echo request looks like a path with a small MTU. A target that answers all
-/// requests that the path carries does not.
+/// A target that answers every fifth echo request looks like a path with a small MTU, which is noted. There is no note
+/// if the target answers all requests that the path carries.
 #[test]
 fn echoes_without_an_answer_may_be_a_limit_of_the_target() {
     let told_or_through = |size, _| if size > 1500 { Fate::Told(1500) } else { Fate::Through };

@@ -1,4 +1,4 @@
-//! The protocol of a probe and a receiver after the greeting, in frames of the control protocol.
+//! The protocol between a probe and a receiver after the greeting. Its frames are those of the control protocol.
 
 use std::io::{self, Read, Write};
 
@@ -15,9 +15,9 @@ pub(super) enum ReceiverRequest {
     /// Asks the receiver to accept datagrams for at most `lasts_ms`, or until [`Self::Sent`], and to keep the first
     /// `keep` bytes of each.
     Receive { lasts_ms: u64, keep: u16 },
-    /// All datagrams were sent; asks for the report.
+    /// States that all datagrams were sent, and asks for the report.
     Sent,
-    /// Asks the receiver to accept this number of connections and to discard their data.
+    /// Asks the receiver to accept this number of connections for at most `lasts_ms` and to discard their data.
     Sink { connections: u16, lasts_ms: u64 },
 }
 
@@ -29,8 +29,9 @@ pub(super) enum ReceiverReply {
     Pong,
     /// The socket is open on this port.
     Ready { port: u16 },
-    /// This number of datagrams arrived. They follow, each as [`write_arrival`] writes it. The socket dropped `dropped`
-    /// more. `stepped_ns` is the step of the wall clock meanwhile, if there was one: the time stamps are of that clock.
+    /// `datagrams` is the number of arrived datagrams. They follow this reply, each in the format of [`write_arrival`].
+    /// The socket dropped `dropped` more. `stepped_ns` is the step of the wall clock during the reception, if there was
+    /// one. The times of the datagrams are computed from the kernel's time stamps, which are from the wall clock.
     Came { datagrams: u32, dropped: u32, stepped_ns: Option<u64> },
     /// This number of bytes arrived over all connections.
     Sunk { bytes: u64 },
@@ -45,23 +46,24 @@ pub struct ReceivedDatagram {
     pub at_ns: u64,
     /// Length of the whole datagram.
     pub len: u32,
-    /// The bytes that were kept, from the beginning.
+    /// The first bytes of the datagram, as many as were kept.
     pub head: Vec<u8>,
 }
 
 impl ReceivedDatagram {
-    /// Memory that each side accounts for it, bytes.
+    /// Memory that each side accounts for the datagram, bytes.
     pub(super) fn cost(&self) -> usize {
         size_of::<Self>() + self.head.len()
     }
 }
 
-/// Arrivals to be reported, as [`write_arrival`] writes them. Each takes less than its [`ReceivedDatagram::cost`].
+/// Encoded arrivals that are to be reported, in the format of [`write_arrival`]. Each takes less memory than its
+/// [`ReceivedDatagram::cost`].
 #[derive(Debug, Default)]
 pub(super) struct ArrivalLog {
     count: u32,
-    /// Blocks of [`PIECE`] bytes, all full except the last. A single growing buffer would be copied, or have twice the
-    /// capacity.
+    /// Blocks of [`PIECE`] bytes, all full except the last. A single growing buffer would be copied, or would have
+    /// twice the necessary capacity.
     pieces: Vec<Vec<u8>>,
 }
 
@@ -71,7 +73,7 @@ const PIECE: usize = 64 << 10;
 impl ArrivalLog {
     /// Adds an arrival.
     ///
-    /// If too many of its bytes were kept.
+    /// Fails if more than 65,535 bytes of the datagram were kept.
     pub fn push(&mut self, arrival: &ReceivedDatagram) -> io::Result<()> {
         write_arrival(self, arrival)?;
         self.count += 1;
@@ -105,7 +107,8 @@ impl Write for ArrivalLog {
     }
 }
 
-/// Writes time, length and number of kept bytes, with eight, four and two bytes, big-endian, and then the kept bytes.
+/// Writes the time in eight bytes, the length in four bytes, the number of kept bytes in two bytes, and then the kept
+/// bytes. All numbers are big-endian.
 pub(super) fn write_arrival(stream: &mut impl Write, arrival: &ReceivedDatagram) -> io::Result<()> {
     let kept = u16::try_from(arrival.head.len()).map_err(io::Error::other)?;
     stream.write_all(&arrival.at_ns.to_be_bytes())?;
@@ -116,7 +119,7 @@ pub(super) fn write_arrival(stream: &mut impl Write, arrival: &ReceivedDatagram)
 
 /// Reads `count` arrivals.
 ///
-/// If the connection fails, or the arrivals take more memory than a receiver may keep.
+/// Fails if the connection fails, or if the arrivals take more memory than a receiver may keep.
 pub(super) fn read_arrivals(stream: &mut impl Read, count: u32) -> io::Result<Vec<ReceivedDatagram>> {
     let mut arrivals = Vec::new();
     let mut cost = 0;
@@ -164,7 +167,7 @@ mod tests {
                 .map(|len| ReceivedDatagram { at_ns: *len as u64, len: 7, head: vec![*len as u8; *len] })
                 .collect();
             let mut log = ArrivalLog::default();
-            // A few long ones are enough.
+            // A few long datagrams are enough.
             let times = if lens.contains(&65_507) { 1 } else { times };
             for _ in 0..times {
                 arrivals.iter().for_each(|arrival| log.push(arrival).unwrap());

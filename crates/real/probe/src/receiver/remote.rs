@@ -1,4 +1,4 @@
-//! The near end of a receiver.
+//! The near end's connection to a receiver.
 
 use std::io::BufReader;
 use std::net::{SocketAddr, TcpStream};
@@ -13,7 +13,7 @@ use netrig_host::frames::{read_frame, write_frame};
 use netrig_host::readable;
 use netrig_host::{HostAddress, monotonic_nanos};
 
-/// Number of round trips that are measured.
+/// Number of round trips measured over the control connection.
 const PINGS: usize = 10;
 
 /// The near end's connection to a receiver.
@@ -30,16 +30,16 @@ pub struct Remote {
 pub(crate) struct ReceivedDatagrams {
     /// Arrived datagrams in the order of their arrival.
     pub arrivals: Vec<ReceivedDatagram>,
-    /// Datagrams that its socket dropped.
+    /// Number of datagrams that the receiver's socket dropped.
     pub dropped: u32,
-    /// Step of its wall clock meanwhile.
+    /// Step of the receiver's wall clock during the stream.
     pub stepped: Option<Duration>,
 }
 
 impl Remote {
-    /// Connects and authenticates.
+    /// Connects to a receiver and authenticates both sides.
     ///
-    /// If no far end listens at the address, or it refuses the probe.
+    /// Fails if no far end listens at the address, or if the far end refuses the probe.
     pub fn connect(target: SocketAddr, key: Option<&HmacKey>) -> ProbeResult<Self> {
         let ControlConnection { mut stream, one_clock } = call(target, key)?;
         write_frame(&mut stream, &FromProbe::Media)?;
@@ -63,7 +63,7 @@ impl Remote {
         self.stream.get_ref().local_addr().map_err(ProbeError::kernel("getsockname"))
     }
 
-    /// The shortest of some round-trip times over the control connection. It includes the wake-up times of both
+    /// The shortest of several round-trip times over the control connection. It includes the wake-up times of both
     /// programs.
     pub const fn round_trip(&self) -> Duration {
         self.round_trip
@@ -107,12 +107,12 @@ impl Remote {
         self.ready(&ReceiverRequest::Receive { lasts_ms: lasts.as_nanos() / 1_000_000, keep })
     }
 
-    /// Whether the receiver reads the clock of this host. The offset of another clock is not known.
+    /// Whether the receiver reads the same clock as this host. The offset of another clock is not known.
     pub(crate) const fn has_our_clock(&self) -> bool {
         self.one_clock
     }
 
-    /// Ends the stream and reads the report.
+    /// Ends the stream and reads the receiver's report.
     pub(crate) fn report(&mut self) -> ProbeResult<ReceivedDatagrams> {
         match self.ask(&ReceiverRequest::Sent)? {
             ReceiverReply::Came { datagrams, dropped, stepped_ns } => {
@@ -124,13 +124,14 @@ impl Remote {
         }
     }
 
-    /// Asks the receiver to accept connections. Returns the address to connect to.
+    /// Asks the receiver to accept connections for at most `lasts` and to discard their data. Returns the address to
+    /// connect to.
     pub(crate) fn sink(&mut self, connections: u16, lasts: Duration) -> ProbeResult<SocketAddr> {
         let lasts_ms = lasts.as_nanos() / 1_000_000;
         self.ready(&ReceiverRequest::Sink { connections, lasts_ms })
     }
 
-    /// Waits briefly for a reply. Returns whether there is one, or the connection has ended.
+    /// Waits briefly for a reply. Returns true if there is one, or if the connection has ended.
     pub(crate) fn has_reply(&self) -> ProbeResult<bool> {
         Ok(!self.stream.buffer().is_empty()
             || readable(self.stream.get_ref()).map_err(ProbeError::kernel("poll"))?)

@@ -1,4 +1,4 @@
-//! The receiver at the far end.
+//! The far end's part of the receiver protocol.
 
 use std::io::{self, BufReader, BufWriter, Read, Write};
 use std::net::{IpAddr, TcpListener, TcpStream};
@@ -20,15 +20,15 @@ use netrig_host::{
 
 /// Maximum time between two requests of a probe.
 const PATIENCE: StdDuration = StdDuration::from_secs(30);
-/// Wait for late datagrams after all were sent.
+/// Wait for late datagrams after the probe has sent all.
 const GRACE: StdDuration = StdDuration::from_secs(1);
 
-/// Bytes of one read from a connection of a transfer.
+/// Maximum number of bytes in one read from a connection of a transfer.
 const SWALLOW: usize = 256 << 10;
 
 /// A session with one probe.
 struct ReceiverSession<'a> {
-    /// MemoryBudget that all probes share.
+    /// Memory budget that all probes share.
     memory: &'a MemoryBudget,
     peer: IpAddr,
     local: HostAddress,
@@ -38,7 +38,7 @@ struct ReceiverSession<'a> {
 
 /// Serves an accepted probe until it closes the connection or `stop` is set. Returns the number of completed requests.
 ///
-/// If the connection fails or a frame is malformed.
+/// Fails if the connection fails or a frame is malformed.
 pub(crate) fn serve(
     stream: &TcpStream,
     peer: IpAddr,
@@ -54,7 +54,7 @@ pub(crate) fn serve(
         let request = match read_frame_within(&mut session.reader, LONGEST_WORD) {
             Ok(Some(request)) => request,
             Ok(None) => break,
-            // No request is aborted here.
+            // The error comes from the wait for the next request, which `stop` has ended: no request is aborted.
             Err(_) if stop.load(Ordering::Relaxed) => break,
             Err(error) => return Err(error),
         };
@@ -86,7 +86,7 @@ impl ReceiverSession<'_> {
         self.reply(&ReceiverReply::Ready { port })
     }
 
-    /// Receives datagrams on a separate thread until the probe has sent all, or its time is over.
+    /// Receives datagrams on a separate thread until the probe has sent all, or the requested time has passed.
     fn receive(&mut self, lasts_ms: u64, keep: u16, stop: &AtomicBool) -> Result<(), FrameError> {
         let mut listener =
             match DatagramListener::open(self.local, self.peer, keep.into(), self.memory.none()) {
@@ -129,7 +129,7 @@ impl ReceiverSession<'_> {
         Ok(self.writer.flush()?)
     }
 
-    /// Accepts connections and discards their data.
+    /// Accepts connections, discards their data and reports the number of bytes.
     fn sink(&mut self, connections: u16, lasts_ms: u64, stop: &AtomicBool) -> Result<(), FrameError> {
         if connections > MOST_CONNECTIONS {
             let why = format!("{connections} connections: expected at most {MOST_CONNECTIONS}");
@@ -180,7 +180,7 @@ fn lasting(lasts_ms: u64) -> u64 {
     lasts_ms.saturating_mul(1_000_000).min(LONGEST.as_nanos())
 }
 
-/// Reads a connection to its end. Returns the number of bytes.
+/// Reads and discards the data of a connection until its end. Returns the number of bytes.
 fn swallow(mut stream: TcpStream, is_over: &dyn Fn() -> bool) -> io::Result<u64> {
     let mut bytes = 0;
     let mut buffer = vec![0; SWALLOW];
@@ -206,7 +206,7 @@ struct DatagramListener {
     from: IpAddr,
     keep: usize,
     arrivals: ArrivalLog,
-    /// MemoryBudget of the arrivals.
+    /// Memory that is reserved for the arrivals.
     kept: MemoryReservation,
 }
 
@@ -217,8 +217,8 @@ impl DatagramListener {
         Ok(Self { socket, port, from, keep, arrivals: ArrivalLog::default(), kept })
     }
 
-    /// Receives until `is_over`, then the datagrams that are still pending. Returns the step of the wall clock
-    /// meanwhile: times before and after a step cannot be compared.
+    /// Receives datagrams until `is_over` returns true, and then those that are still pending. Returns the step of the
+    /// wall clock in this time, if there was one. Times before and after a step cannot be compared.
     fn listen(&mut self, is_over: impl Fn() -> bool) -> io::Result<Option<Duration>> {
         let offset = RealtimeOffset::measure();
         loop {
@@ -255,7 +255,7 @@ impl DatagramListener {
     }
 }
 
-/// A generous time limit to request from a receiver.
+/// A time limit to request from a receiver: twice the expected duration and 10 s.
 pub(crate) fn generous(expected: Duration) -> Duration {
     (expected * 2 + Duration::from_secs(10)).min(LONGEST)
 }

@@ -27,7 +27,7 @@ fn order(at: &str, key: Option<HmacKey>) -> FarEndOrder {
     FarEndOrder { settings, key, slots: FarEndOrder::SLOTS }
 }
 
-/// Runs `guest` against a far end. Returns the far end's tally.
+/// Starts a far end, runs `guest` with its address, and returns the counters of the far end.
 fn with_far_end(at: &str, key: Option<HmacKey>, guest: impl FnOnce(SocketAddr)) -> FarEndTally {
     let far_end = FarEnd::open(order(at, key)).unwrap();
     let address = far_end.control_addresses()[0];
@@ -66,7 +66,7 @@ fn datagrams_are_told_of_with_their_times_over_both_versions_of_ip() {
     }
 }
 
-/// More packets at once than one batch holds: each is answered, or its reason is counted.
+/// More packets are pending than fit into one batch. Each is answered, or the reason why not is counted.
 #[test]
 fn of_a_burst_of_stamp_packets_none_goes_uncounted() {
     const BURST: u64 = 2_000;
@@ -82,7 +82,7 @@ fn of_a_burst_of_stamp_packets_none_goes_uncounted() {
     let mut asked = BURST;
     let tally = std::thread::scope(|scope| {
         let serving = scope.spawn(|| far_end.serve(&stop));
-        // The last packet is answered last, once the socket has room for it.
+        // This packet is answered after all others, once the socket has room for it.
         let last = UdpSocket::bind("127.0.0.1:0").unwrap();
         last.set_read_timeout(Some(std::time::Duration::from_secs(5))).unwrap();
         while {
@@ -114,7 +114,7 @@ fn a_key_is_asked_for_and_proved() {
     });
 }
 
-/// Bytes that are not a frame, an endless frame, an invalid request: each ends its own session and no other.
+/// Bytes that are not a frame, an endless frame and an invalid request each end their own session and no other.
 #[test]
 fn guests_who_do_not_behave() {
     with_far_end(LOOPBACK[0], None, |address| {
@@ -127,7 +127,7 @@ fn guests_who_do_not_behave() {
             stream.write_all(garbage).unwrap();
             stream.shutdown(std::net::Shutdown::Write).unwrap();
             let mut reply = Vec::new();
-            // The connection may be reset with unread bytes.
+            // The connection may be reset while bytes are unread.
             let _ = stream.read_to_end(&mut reply);
         }
         let mut remote = Remote::connect(address, None).unwrap();
@@ -183,8 +183,8 @@ fn probes_share_what_a_far_end_may_keep() {
     });
 }
 
-/// Silent connections and probes with an hour of time left do not delay the end of the far end. None of them closes its
-/// connection before.
+/// Silent connections, and probes with an hour of time left, do not delay the end of the far end. All connections stay
+/// open until it has ended.
 #[test]
 fn it_ends_with_probes_connected() {
     let far_end = FarEnd::open(order(LOOPBACK[0], None)).unwrap();
@@ -199,7 +199,7 @@ fn it_ends_with_probes_connected() {
         busy[0].receive(LONGEST, 4).unwrap();
         busy[1].sink(1, LONGEST).unwrap();
         stop.store(true, Ordering::Relaxed);
-        // Each of them has a time-out of at least 30 s.
+        // 20 s are shorter than the time-out of a session, which is at least 30 s.
         let tally = ended.recv_timeout(std::time::Duration::from_secs(20));
         drop((unknown, silent, busy));
         assert_eq!(tally.expect("it has ended").failures.values().sum::<u64>(), 1);

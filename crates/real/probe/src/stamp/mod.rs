@@ -1,13 +1,14 @@
-//! The Simple Two-Way Active Measurement Protocol: RFC 8762, with class of service and padding of RFC 8972.
+//! The Simple Two-Way Active Measurement Protocol: RFC 8762, with the class of service and padding extensions of RFC
+//! 8972.
 //!
-//! Bytes in, bytes out: these modules have no socket and no clock.
+//! These modules convert bytes to bytes. They have no socket and no clock.
 //!
 //! | module | what |
 //! |---|---|
 //! | [`timestamp`] | the two formats of timestamps, and the error estimate |
 //! | [`packet`] | the base packets of senders and reflectors, with and without authentication |
 //! | [`tlv`] | extensions: padding, class of service, integrity |
-//! | [`reflect`] | what a reflector answers, and what it leaves unanswered |
+//! | [`reflect`] | which packets a reflector answers, and how |
 
 pub mod packet;
 pub mod reflect;

@@ -1,4 +1,4 @@
-//! The base packets of STAMP: 44 octets, or 112 with authentication.
+//! The base packets of STAMP: 44 octets without authentication, 112 with authentication.
 
 use hmac::{Hmac, KeyInit, Mac};
 use sha2::Sha256;
@@ -9,8 +9,8 @@ use super::timestamp::ErrorEstimate;
 pub const BASE: usize = 44;
 /// Octets of a base packet with authentication.
 pub const BASE_AUTHENTICATED: usize = 112;
-/// Octets of a TWAMP reflector packet (RFC 5357 section 4.2.1). It has all fields of a reflector. A TWAMP Light sender
-/// may send packets this short.
+/// Octets of a TWAMP reflector packet (RFC 5357 section 4.2.1). It has all fields that a reflector writes. Packets of a
+/// TWAMP Light sender may be as short.
 pub const LEAST: usize = 41;
 /// Octets of an HMAC: SHA-256 truncated to 128 bits (RFC 8762 section 4.4).
 pub const HMAC: usize = 16;
@@ -23,7 +23,7 @@ pub enum PacketError {
     TooShort {
         /// Octets of the packet.
         len: usize,
-        /// Minimum octets.
+        /// Minimum number of octets.
         least: usize,
     },
     /// The HMAC does not match the key.
@@ -42,10 +42,10 @@ impl std::fmt::Debug for HmacKey {
 }
 
 impl HmacKey {
-    /// Minimum octets of a key: a shorter one could be guessed.
+    /// Minimum number of octets of a key. A shorter key could be guessed.
     pub const LEAST: usize = 16;
 
-    /// A key with these octets; nothing if they are fewer than [`Self::LEAST`].
+    /// A key with these octets. `None` if there are fewer than [`Self::LEAST`].
     pub fn new(octets: &[u8]) -> Option<Self> {
         let mac = Hmac::new_from_slice(octets).ok()?;
         (octets.len() >= Self::LEAST).then_some(Self(mac))
@@ -139,10 +139,10 @@ impl TestPacket {
         bytes
     }
 
-    /// Decodes a base packet at the beginning of a packet. Without a key it may be a TWAMP Light packet (RFC 8762
-    /// section 4.6).
+    /// Decodes a base packet at the beginning of a packet. Without a key, the packet may also be a TWAMP Light packet
+    /// (RFC 8762 section 4.6).
     ///
-    /// If the packet is too short or was changed.
+    /// Fails if the packet is too short, or if its HMAC does not match the key.
     pub fn decode(bytes: &[u8], key: Option<&HmacKey>) -> Result<Self, PacketError> {
         check(bytes, key)?;
         Ok(Self::read(bytes, layout(key.is_some())))
@@ -169,12 +169,12 @@ impl TestPacket {
 /// Fields of a reflector's packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ReflectedPacket {
-    /// The reflector's own fields: its sequence number (a stateless reflector copies the sender's), its time of
-    /// sending, its error estimate, and the received session identifier.
+    /// The reflector's own fields: its sequence number, its time of sending, its error estimate, and the received
+    /// session identifier. The sequence number of a stateless reflector is a copy of the sender's.
     pub own: TestPacket,
     /// Time of reception of the sender's packet, in the format of the reflector's error estimate.
     pub received: u64,
-    /// Copies of the sender's fields. The session identifier is not among them in the packet.
+    /// Copies of the sender's fields. The packet has no copy of the session identifier.
     pub sender: TestPacket,
     /// TTL or hop limit with which the sender's packet arrived.
     pub sender_ttl: u8,
@@ -197,14 +197,15 @@ impl ReflectedPacket {
 
     /// Decodes a base packet at the beginning of a packet.
     ///
-    /// If the packet is too short or was changed.
+    /// Fails if the packet is too short, or if its HMAC does not match the key.
     pub fn decode(bytes: &[u8], key: Option<&HmacKey>) -> Result<Self, PacketError> {
         check(bytes, key)?;
         Ok(Self::read(bytes, layout(key.is_some())))
     }
 
-    /// Decodes a base packet of this mode without authentication. The result shows how a reflector interpreted a packet
-    /// and must not be used for measurements. Nothing if the octets cannot be of this mode.
+    /// Decodes a base packet of the given mode without checking the HMAC. The result shows in which mode a reflector
+    /// interpreted a packet and must not be used for measurements. Returns `None` if the octets cannot be a packet of
+    /// this mode.
     pub fn claimed(bytes: &[u8], authenticated: bool) -> Option<Self> {
         let least = if authenticated { BASE_AUTHENTICATED } else { LEAST };
         // RFC 8762 figure 6: in authenticated mode, zeros follow the number.
@@ -256,7 +257,7 @@ fn put(bytes: &mut [u8], at: usize, field: &[u8]) {
     bytes[at..at + field.len()].copy_from_slice(field);
 }
 
-/// The octets of a field. The length of the packet was checked before: the last field ends at octet 41, or 81 with
+/// The octets of a field. The caller has checked the length of the packet: the last field ends at octet 41, or 81 with
 /// authentication.
 fn octets<const N: usize>(bytes: &[u8], at: usize) -> [u8; N] {
     std::array::from_fn(|n| bytes[at + n])

@@ -9,32 +9,33 @@ use super::packet::{self, HmacKey, PacketError, ReflectedPacket, TestPacket};
 use super::timestamp::ErrorEstimate;
 use super::{PORT, tlv};
 
-/// Maximum number of sessions of a stateful reflector. If there are more, the one that was silent longest is dropped.
+/// Maximum number of sessions of a stateful reflector. When there are more, the session that was silent longest is
+/// removed.
 pub const MOST_SESSIONS: usize = 1024;
 
 /// Silence after which a session ends: REFWAIT of RFC 5357 section 4.2, nanoseconds.
 pub const SESSION_ENDS_AFTER: u64 = 900 * 1_000_000_000;
 
-/// Upper bound of the time for which a reflector holds a packet, nanoseconds.
+/// Upper bound of the time between the reception of a packet at a reflector and the sending of its answer, nanoseconds.
 const ONE_EXCHANGE: u64 = 10 * 1_000_000_000;
 
 /// Properties of a packet on arrival at a reflector.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Ingress {
-    /// Its sender.
+    /// Source address and port of the packet.
     pub from: SocketAddr,
     /// Time of reception, nanoseconds since 1970.
     pub received: u64,
-    /// Its TTL or hop limit.
+    /// TTL or hop limit with which the packet arrived.
     pub ttl: u8,
-    /// DSCP and ECN: the former type of service octet, or the traffic class.
+    /// DSCP and ECN: the IPv4 type of service octet, or the IPv6 traffic class.
     pub class: u8,
 }
 
 /// An answer of a reflector.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Reply {
-    /// The answer, as long as the answered packet.
+    /// Octets of the answer. It is as long as the answered packet.
     pub bytes: Vec<u8>,
     /// DSCP of the answer.
     pub dscp: u8,
@@ -46,7 +47,7 @@ pub enum Unanswered {
     /// The sender is not on the list.
     #[error("its sender is not on the list")]
     NotListed,
-    /// The source port is one of reflectors: an answer could be answered, without end.
+    /// The source port is a port of reflectors. Two reflectors would answer each other without end.
     #[error("its source is a port of a reflector")]
     FromReflector,
     /// The packet is itself a reflection.
@@ -62,10 +63,10 @@ pub enum Unanswered {
 pub struct Reflector {
     /// Key of authenticated mode. Without a key, packets are not authenticated.
     pub key: Option<HmacKey>,
-    /// Addresses that are answered.
+    /// Addresses whose packets are answered.
     pub allowed: Vec<Prefix>,
-    /// DSCP values that a sender may request for answers (RFC 8972 section 4.4); all if absent. If the sender requests
-    /// none, the answer has the DSCP of the packet.
+    /// DSCP values that a sender may request for answers (RFC 8972 section 4.4); `None` permits all. If the sender
+    /// requests no DSCP, the answer has the DSCP of the packet.
     pub dscps: Option<Vec<u8>>,
     /// Port of this reflector.
     pub port: u16,
@@ -73,7 +74,7 @@ pub struct Reflector {
     pub sessions: Option<ReflectorSessions>,
 }
 
-/// Numbers of the next answers in the sessions of a stateful reflector.
+/// The sessions of a stateful reflector, each with the number of its next answer.
 #[derive(Debug, Default)]
 pub struct ReflectorSessions(BTreeMap<(SocketAddr, u16), ReflectorSession>);
 
@@ -102,12 +103,14 @@ impl ReflectorSessions {
 }
 
 impl Reflector {
-    /// Returns the answer to a packet, to be sent at `now`, nanoseconds since 1970, by a clock with this error.
+    /// Returns the answer to a packet. `now` is the time of sending of the answer, nanoseconds since 1970, and `error`
+    /// is the error estimate of the reflector's clock.
     ///
-    /// The answer is exactly as long as the packet (RFC 8762 section 4.3). A packet of fewer than 41 octets, which RFC
-    /// 8762 section 4.6 would answer with 44, is not answered. Otherwise this host could be used for amplification.
+    /// The answer is exactly as long as the packet (RFC 8762 section 4.3). RFC 8762 section 4.6 would answer a packet
+    /// of fewer than 41 octets with 44 octets. Such a packet is not answered here, because this host could be used for
+    /// amplification.
     ///
-    /// Why the packet is not answered.
+    /// The error is the reason why the packet is not answered.
     pub fn reflect(
         &mut self,
         packet: &[u8],
@@ -115,12 +118,12 @@ impl Reflector {
         now: u64,
         error: ErrorEstimate,
     ) -> Result<Reply, Unanswered> {
-        // An IPv4 address may be mapped to IPv6 (RFC 4291 section 2.5.5.2).
+        // The address may be an IPv4-mapped IPv6 address (RFC 4291 section 2.5.5.2).
         let from = ingress.from.ip().to_canonical();
         if !self.allowed.iter().any(|prefix| prefix.contains(from)) {
             return Err(Unanswered::NotListed);
         }
-        // Two reflectors must not answer each other. A reflector on a well-known port also sends from it.
+        // Two reflectors must not answer each other. A reflector on a well-known port also sends from this port.
         if [PORT, self.port, 0].contains(&ingress.from.port()) {
             return Err(Unanswered::FromReflector);
         }
@@ -137,7 +140,7 @@ impl Reflector {
             sequence,
             timestamp: error.format.encode(now),
             error,
-            // RFC 8972 section 3: copied.
+            // RFC 8972 section 3: the session identifier is copied.
             session: sender.session,
         };
         let received = error.format.encode(ingress.received);
@@ -158,9 +161,9 @@ impl Reflector {
     }
 }
 
-/// Whether a packet has a field that only reflectors write: a time of reception within seconds of the time of sending,
-/// in the place of a sender's zeros or padding. Random padding matches once in 10⁸. A zero is not a time: a sender
-/// without a clock, which counts from its start, sends times near zero.
+/// Whether a packet has a field that only reflectors write: a time of reception within [`ONE_EXCHANGE`] of the time of
+/// sending. At this position, a sender's packet has zeros or padding. Random padding matches with a probability of
+/// 10⁻⁸. A zero does not count as a time, because a sender whose clock counts from its start sends times near zero.
 fn is_reflection(packet: &[u8], key: Option<&HmacKey>) -> bool {
     ReflectedPacket::decode(packet, key).is_ok_and(|reflected| {
         if reflected.received == 0 {
@@ -265,7 +268,8 @@ mod tests {
             let mut first = reflector(key.clone());
             let packet = test(0).encode(key.as_ref());
             let reply = first.reflect(&packet, &ingress("127.0.0.1:5000"), NOW, error()).unwrap();
-            // From any port and with any clock: this one may be of another format and day.
+            // The source port and the clock of the second reflector do not matter: its clock may have another format
+            // and another date.
             let ptp = ErrorEstimate::new(true, Format::Ptp, 9);
             for estimate in [error(), ptp] {
                 let mut second = reflector(key.clone());
@@ -291,7 +295,8 @@ mod tests {
 
     #[test]
     fn padding_of_twamp_light_comes_back_as_it_was() {
-        // 27 octets of padding (RFC 5357 section 4.1.2) from a TWAMP Light sender: as long as a reflector's packet.
+        // 27 octets of padding (RFC 5357 section 4.1.2) from a TWAMP Light sender. The packet is as long as a
+        // reflector's packet.
         let mut packet = test(1).encode(None)[..14].to_vec();
         packet.extend([0xA5; 27]);
         let reply = reflector(None).reflect(&packet, &ingress("127.0.0.1:5000"), NOW, error()).unwrap();
@@ -318,7 +323,7 @@ mod tests {
     }
 
     proptest! {
-        /// Any bytes get at most one answer, of the same length, which is not answered in turn.
+        /// Any bytes get at most one answer. It has the same length, and a reflector does not answer it.
         #[test]
         fn any_bytes_are_answered_once_at_most_and_never_with_more(
             bytes in proptest::collection::vec(any::<u8>(), 0..400), secret: bool, stateful: bool,

@@ -37,8 +37,8 @@ impl Format {
         }
     }
 
-    /// Decodes a timestamp to the nearest nanosecond since 1970; nothing if it is invalid. An NTP timestamp lies
-    /// between 1968 and 2104 (RFC 4330 section 3). One before 1970 is invalid here.
+    /// Decodes a timestamp to the nearest nanosecond since 1970. `None` if it is invalid. An NTP timestamp lies between
+    /// 1968 and 2104 (RFC 4330 section 3). A timestamp before 1970 is invalid here.
     pub const fn decode(self, bits: u64) -> Option<u64> {
         let (seconds, fraction) = (bits >> 32, bits & 0xFFFF_FFFF);
         match self {
@@ -71,21 +71,22 @@ pub struct ErrorEstimate {
 }
 
 impl ErrorEstimate {
-    /// An estimate of `error_ns` nanoseconds, rounded up to what the field can hold; at least 2⁻³² s.
+    /// An estimate of `error_ns` nanoseconds, rounded up to the next value that the field can represent; at least 2⁻³²
+    /// s.
     pub fn new(synchronised: bool, format: Format, error_ns: u64) -> Self {
         // In units of 2⁻³² s, rounded up.
         let units = ((u128::from(error_ns) << 32).div_ceil(u128::from(NANOS))).max(1);
         let scale = (units.ilog2() + 1).saturating_sub(8);
         let rounded = units.div_ceil(1 << scale);
-        // Rounding up may need one bit more.
+        // Rounding up may make the multiplier exceed 8 bits.
         let (scale, multiplier) =
             if rounded > 255 { (scale + 1, rounded.div_ceil(2)) } else { (scale, rounded) };
-        // Both fit: 2⁶⁴ ns are below 2⁶⁷ units, and the multiplier has been brought to 8 bits.
+        // Both values fit into their fields: 2⁶⁴ ns are below 2⁶⁷ units, and the multiplier has 8 bits.
         Self { synchronised, format, scale: scale as u8 & 0x3F, multiplier: multiplier.min(255) as u8 }
     }
 
-    /// The estimate in nanoseconds, rounded up; nothing if the multiplier is zero, which is not allowed (RFC 4656
-    /// section 4.1.2).
+    /// The estimate in nanoseconds, rounded up. `None` if the multiplier is zero, which RFC 4656 section 4.1.2 does not
+    /// allow.
     #[cfg(test)]
     fn error_ns(self) -> Option<u64> {
         let units = u128::from(self.multiplier) << self.scale;
@@ -130,7 +131,7 @@ mod tests {
 
     #[test]
     fn an_estimate_is_multiplier_times_two_to_the_scale_less_32() {
-        // RFC 4656 section 4.1.2: Multiplier · 2⁻³² · 2^Scale seconds. 1 · 2⁻³² · 2³² = 1 s.
+        // RFC 4656 section 4.1.2: the error is Multiplier · 2⁻³² · 2^Scale seconds. Here: 1 · 2⁻³² · 2³² = 1 s.
         let second = ErrorEstimate::decode([0x80 | 32, 1]);
         assert_eq!((second.error_ns(), second.synchronised, second.format), (Some(NANOS), true, Format::Ntp));
         assert_eq!(ErrorEstimate::decode([0x40, 0]).error_ns(), None);
@@ -142,7 +143,7 @@ mod tests {
         #[test]
         fn a_time_survives_both_formats_to_the_nanosecond(unix_ns in 0..4_294_967_295 * NANOS) {
             prop_assert_eq!(Format::Ptp.decode(Format::Ptp.encode(unix_ns)), Some(unix_ns));
-            // NTP's eras are distinguishable until 2104.
+            // The era of an NTP timestamp is unambiguous until 2104.
             let ntp = unix_ns % (4_233_462_144 * NANOS);
             prop_assert_eq!(Format::Ntp.decode(Format::Ntp.encode(ntp)), Some(ntp));
         }
@@ -154,7 +155,7 @@ mod tests {
             prop_assert_eq!(ErrorEstimate::decode(estimate.encode()), estimate);
             let decoded = estimate.error_ns().unwrap();
             prop_assert!(decoded >= error_ns);
-            // Eight bits: the relative error is at most 1/128.
+            // With a multiplier of eight bits, the relative rounding error is at most 1/128.
             prop_assert!(decoded - error_ns <= error_ns / 128 + 1);
         }
 

@@ -1,4 +1,4 @@
-//! Extensions behind the base packet: type, length, value (RFC 8972 section 4).
+//! Extensions after the base packet: type, length, value (RFC 8972 section 4).
 
 use super::packet::{HMAC, HmacKey};
 
@@ -17,7 +17,8 @@ pub mod kind {
 
 /// Flags of an extension, which the reflector sets (RFC 8972 section 4).
 pub mod flag {
-    /// U: the reflector does not support the extension. A sender sets it.
+    /// U: the reflector does not support the extension. A sender sets this flag, and a reflector that supports the
+    /// extension clears it.
     pub const UNRECOGNIZED: u8 = 0x80;
     /// M: the length is invalid.
     pub const MALFORMED: u8 = 0x40;
@@ -39,7 +40,7 @@ pub struct Tlv<'a> {
 impl Tlv<'_> {
     /// Appends the extension as a sender writes it: U set, M and I clear.
     ///
-    /// A value of more than 65,535 octets is cut: no packet has room for it.
+    /// A value of more than 65,535 octets is truncated, because no packet has room for it.
     pub fn append(kind: u8, value: &[u8], packet: &mut Vec<u8>) {
         let len = u16::try_from(value.len()).unwrap_or(u16::MAX);
         packet.extend([flag::UNRECOGNIZED, kind]);
@@ -48,7 +49,8 @@ impl Tlv<'_> {
     }
 }
 
-/// Iterates over the extensions behind a base packet. It ends before an extension that is longer than the rest.
+/// Iterates over the extensions after a base packet. The iteration ends before an extension that is longer than the
+/// rest of the packet.
 pub fn parse(mut bytes: &[u8]) -> impl Iterator<Item = Tlv<'_>> {
     std::iter::from_fn(move || {
         let [flags, kind, high, low] = *bytes.first_chunk()?;
@@ -68,7 +70,7 @@ pub struct ClassOfService {
     pub received: u8,
     /// ECN with which the test packet arrived at the reflector.
     pub ecn: u8,
-    /// RP: the reflector's policy did not let it use DSCP1.
+    /// RP: the reflector's policy does not permit DSCP1.
     pub refused: bool,
 }
 
@@ -76,7 +78,7 @@ impl ClassOfService {
     /// Octets of the value.
     pub const LEN: usize = 4;
 
-    /// The value: 6 bits DSCP1, 6 bits DSCP2, 2 bits ECN, 2 bits RP, 16 bits reserved.
+    /// Encodes the value: 6 bits DSCP1, 6 bits DSCP2, 2 bits ECN, 2 bits RP, 16 bits reserved.
     pub fn encode(self) -> [u8; Self::LEN] {
         let bits = u16::from(self.asked & 0x3F) << 10
             | u16::from(self.received & 0x3F) << 4
@@ -86,7 +88,7 @@ impl ClassOfService {
         [high, low, 0, 0]
     }
 
-    /// Decodes a value; nothing if its length is wrong.
+    /// Decodes a value. `None` if its length is wrong.
     pub fn decode(value: &[u8]) -> Option<Self> {
         let [high, low, _, _] = *<&[u8; Self::LEN]>::try_from(value).ok()?;
         let bits = u16::from_be_bytes([high, low]);
@@ -103,7 +105,7 @@ impl ClassOfService {
 pub struct ReflectionContext<'a> {
     /// The received sequence number of the base packet.
     pub sequence: u32,
-    /// The sequence number of the answer.
+    /// The sequence number of the reflector's answer.
     pub answer: u32,
     /// The key of the session.
     pub key: Option<&'a HmacKey>,
@@ -111,7 +113,7 @@ pub struct ReflectionContext<'a> {
     pub dscp: u8,
     /// ECN with which the packet arrived.
     pub ecn: u8,
-    /// Whether an answer may have a DSCP.
+    /// Returns whether an answer may have this DSCP.
     pub may_send: &'a dyn Fn(u8) -> bool,
 }
 
@@ -127,7 +129,7 @@ pub fn answer(extensions: &mut [u8], arrival: &ReflectionContext<'_>) -> Option<
             // RFC 8972 section 4.8: changed extensions are not used.
             extensions[at] = flag::INTEGRITY;
         } else if end > extensions.len() || !may_be_long(kind, len) {
-            // RFC 8972 section 4: processing stops, and the rest is copied unchanged.
+            // RFC 8972 section 4: after a malformed extension, processing stops, and the rest is copied unchanged.
             extensions[at] = flag::MALFORMED;
             break;
         } else {
@@ -140,7 +142,8 @@ pub fn answer(extensions: &mut [u8], arrival: &ReflectionContext<'_>) -> Option<
                 (kind::HMAC, Some(key)) => {
                     value.copy_from_slice(&key.tag(&[&arrival.answer.to_be_bytes(), before]));
                 }
-                // RFC 8972 section 4: copied, skipped and marked. This also holds for an HMAC without a key.
+                // RFC 8972 section 4: an unsupported extension is copied, skipped and marked. The same applies to an
+                // HMAC if there is no key.
                 _ => rest[0] = flag::UNRECOGNIZED,
             }
         }
@@ -167,8 +170,9 @@ const fn may_be_long(kind: u8, len: usize) -> bool {
     }
 }
 
-/// Whether the extensions of an authenticated packet are unchanged. They carry an HMAC over the sequence number and all
-/// extensions before it, and only padding follows. Padding alone needs no HMAC (RFC 8972 section 4.8).
+/// Whether the extensions of an authenticated packet are unchanged. An HMAC must cover the sequence number and all
+/// extensions before it, and only padding may follow it. Extensions that are only padding need no HMAC (RFC 8972
+/// section 4.8).
 pub fn is_genuine(extensions: &[u8], sequence: u32, key: &HmacKey) -> bool {
     let (mut at, mut verified, mut bare) = (0, false, true);
     for tlv in parse(extensions) {
@@ -180,7 +184,7 @@ pub fn is_genuine(extensions: &[u8], sequence: u32, key: &HmacKey) -> bool {
                     return false;
                 }
             }
-            // The HMAC does not cover this extension.
+            // This extension follows the HMAC, which does not cover it.
             _ if verified => return false,
             _ => bare = false,
         }
@@ -280,7 +284,7 @@ mod tests {
     }
 
     proptest! {
-        /// The length of any extensions is preserved, and they can be parsed to their end.
+        /// For any extensions, the answer has the same length, and its extensions can be parsed to the end.
         #[test]
         fn any_extensions_are_answered(mut bytes in proptest::collection::vec(any::<u8>(), 0..300), secret: bool) {
             let (len, key) = (bytes.len(), key());

@@ -1,9 +1,10 @@
-//! The state machine of a trace, without a socket or a clock: which packet is sent next, and what is known of the sent
-//! packets.
+//! The state machine of a trace, without a socket or a clock: it decides which packet is sent next, and records the
+//! responses.
 //!
-//! First the path: packets with a TTL of 1, 2, 3 and so on, several of each, until the target answers. At most
-//! [`TracePlan::in_flight`] packets are in flight, at least [`TracePlan::gap`] apart. Then, if rates are wanted,
-//! packets of several lengths go to every hop, one in flight at a time, so that none waits behind another.
+//! The first phase finds the path. It sends several packets with each TTL of 1, 2, 3 and so on, until the target
+//! answers. At most [`TracePlan::in_flight`] packets are in flight, and they are sent at least [`TracePlan::gap`]
+//! apart. If link rates are wanted, a second phase sends packets of several lengths to every hop. Only one of these
+//! packets is in flight at a time, so that none waits in a queue because of another.
 
 use std::net::IpAddr;
 
@@ -13,10 +14,10 @@ use super::super::flow::{FlowResponse, ResponseKind};
 use super::super::icmp_error::{IcmpError, Unreachable};
 use super::speed::SpeedPlan;
 
-/// Maximum number of packets of one trace: the shortest ICMP quote distinguishes this many.
+/// Maximum number of packets of one trace. The shortest quote in an ICMP error has 16 bits of the packet number.
 pub const MOST_PACKETS: usize = 1 << 16;
 
-/// Maximum number of changes of the packet lengths because a link has a smaller MTU.
+/// Maximum number of times that the packet lengths are changed because a link has a smaller MTU.
 const MOST_CHANGES: u32 = 8;
 
 /// Plan of a trace.
@@ -26,7 +27,7 @@ pub struct TracePlan {
     pub first: u8,
     /// The last TTL.
     pub last: u8,
-    /// Packets with each TTL.
+    /// Number of packets with each TTL.
     pub each: u32,
     /// Length of the packets, octets of IP.
     pub length: usize,
@@ -36,7 +37,7 @@ pub struct TracePlan {
     pub gap: Duration,
     /// Maximum number of packets in flight.
     pub in_flight: usize,
-    /// Packets for the estimation of link rates.
+    /// Packets that are sent to estimate link rates. `None` if rates are not estimated.
     pub speed: Option<SpeedPlan>,
 }
 
@@ -56,22 +57,22 @@ pub struct TraceProbe {
 pub struct SentTraceProbe {
     /// The packet.
     pub probe: TraceProbe,
-    /// The packet serves the estimation of link rates.
+    /// Whether the packet serves the estimation of link rates.
     pub for_speed: bool,
-    /// Time at which it was given to the kernel, by the time of the course.
+    /// Time at which the packet was given to the kernel, by the clock of the trace.
     left: Instant,
-    /// Time at which it was given to the kernel, ns since 1970.
+    /// Time at which the packet was given to the kernel, ns since 1970.
     pub given: u64,
-    /// Time at which the kernel gave it to the device, ns since 1970.
+    /// Time at which the kernel passed the packet to the device, ns since 1970.
     pub stamped: Option<u64>,
     /// The first response.
     pub response: Option<FlowResponse>,
-    /// The packet does not count: its answer could not be identified, or it was too long.
+    /// Whether the packet does not count, because its response could not be identified or because it was too long.
     pub void: bool,
 }
 
 impl SentTraceProbe {
-    /// Seconds from the packet to its response, if that arrived within `wait`.
+    /// Seconds from the packet to its response, if the response arrived within `wait`.
     pub fn round_trip(&self, wait: Duration) -> Option<f64> {
         let response = self.response.as_ref()?;
         let nanos = response.at.saturating_sub(self.stamped.unwrap_or(self.given));
@@ -91,9 +92,9 @@ pub enum TraceEnd {
 /// The next action of a trace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TraceStep {
-    /// The packet is to be sent now.
+    /// Send this packet now.
     Send(TraceProbe),
-    /// Nothing is to be done before this time unless a response arrives.
+    /// Do nothing before this time unless a response arrives.
     Wait(Instant),
     /// The trace is complete.
     Over,
@@ -102,11 +103,13 @@ pub enum TraceStep {
 /// Phase of a trace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum TracePhase {
-    /// Finding the path: the next TTL, which may exceed the last, and the number of packets sent with it.
+    /// Finding the path: the next TTL, which exceeds the last TTL at the end of the phase, and the number of packets
+    /// already sent with it.
     Way { ttl: u16, sent: u32 },
-    /// Estimating rates: the round, which may exceed the last, the index of the length, and the TTL.
+    /// Estimating rates: the next round, which exceeds the last round at the end of the phase, and the next index of
+    /// the length and TTL.
     Speed { round: u32, length: usize, ttl: u8 },
-    /// Nothing is sent any more.
+    /// No more packets are sent.
     Done,
 }
 
@@ -117,11 +120,11 @@ pub struct TraceCourse {
     target: IpAddr,
     sent: Vec<SentTraceProbe>,
     phase: TracePhase,
-    /// TTLs to be probed again, because their answers could not be identified.
+    /// TTLs that must be probed again because their responses could not be identified.
     again: Vec<u8>,
-    /// TTL and kind of the end, once it is known.
+    /// TTL of the end and how the trace ended, once known.
     end: Option<(u8, TraceEnd)>,
-    /// Number of messages that quote too little to identify their packet.
+    /// Number of ICMP errors that quote too little to identify their packet.
     unnamed: u64,
     /// No packet is sent before this time.
     pause: Instant,
@@ -129,8 +132,9 @@ pub struct TraceCourse {
 }
 
 impl TraceCourse {
-    /// A trace that has not sent a packet. The plan must be valid: a first TTL of at least 1 and not above the last, at
-    /// least one packet with each TTL and one in flight, and at most [`MOST_PACKETS`] packets.
+    /// A trace that has not sent a packet. The plan must be valid: the first TTL is at least 1 and not above the last,
+    /// each TTL has at least one packet, at least one packet may be in flight, and there are at most [`MOST_PACKETS`]
+    /// packets.
     pub const fn new(plan: TracePlan, target: IpAddr) -> Self {
         let phase = TracePhase::Way { ttl: plan.first as u16, sent: 0 };
         Self {
@@ -151,17 +155,17 @@ impl TraceCourse {
         &self.plan
     }
 
-    /// All packets, by their numbers.
+    /// All sent packets, indexed by packet number.
     pub fn sent(&self) -> &[SentTraceProbe] {
         &self.sent
     }
 
-    /// TTL and kind of the end; nothing if no end was found.
+    /// TTL of the end and how the trace ended; `None` if no end was found.
     pub const fn end(&self) -> Option<(u8, TraceEnd)> {
         self.end
     }
 
-    /// Number of messages that quote too little to identify their packet.
+    /// Number of ICMP errors that quote too little to identify their packet.
     pub const fn unnamed(&self) -> u64 {
         self.unnamed
     }
@@ -172,7 +176,7 @@ impl TraceCourse {
         self.again.clear();
     }
 
-    /// Returns the next action. A packet that is to be sent counts as sent at `now` and at `wall`, ns since 1970.
+    /// Returns the next action. A returned packet counts as sent at `now`, which is `wall` in ns since 1970.
     pub fn next(&mut self, now: Instant, wall: u64) -> TraceStep {
         let (busy, first_due) = self.on_their_way(now);
         if busy >= self.room() {
@@ -201,7 +205,7 @@ impl TraceCourse {
         }
     }
 
-    /// Begins the next phase once all packets have a response or are lost.
+    /// Waits until all packets have a response or are lost, then begins the next phase.
     fn wind_up(&mut self, busy: usize, first_due: Instant, now: Instant, wall: u64) -> TraceStep {
         if busy > 0 {
             return TraceStep::Wait(first_due);
@@ -215,7 +219,7 @@ impl TraceCourse {
         TraceStep::Over
     }
 
-    /// Maximum number of packets in flight in this phase.
+    /// Maximum number of packets in flight in the current phase.
     const fn room(&self) -> usize {
         match self.phase {
             TracePhase::Speed { .. } => 1,
@@ -224,10 +228,10 @@ impl TraceCourse {
         }
     }
 
-    /// Number of packets in flight, and the time at which the first of them is lost.
+    /// Number of packets in flight, and the time at which the first of them counts as lost.
     fn on_their_way(&self, now: Instant) -> (usize, Instant) {
         let patience = self.patience();
-        // Packets sent before that are answered or lost.
+        // Earlier packets have been answered or are lost.
         let open = self.sent.iter().rev().take_while(|sent| sent.left + self.plan.wait > now);
         let dues = open
             .filter(|sent| sent.response.is_none() && !sent.void)
@@ -236,8 +240,9 @@ impl TraceCourse {
             .fold((0, Instant::NEVER), |(count, first), due| (count + 1, first.min(due)))
     }
 
-    /// Time-out of a packet for rates: three times the slowest hop's round-trip time, at least 100 ms. Many such
-    /// packets are lost where routers limit their answers.
+    /// Time-out of a packet for the estimation of rates: three times the round-trip time of the slowest hop, at least
+    /// 100 ms. Many such packets stay unanswered where routers limit their answers, so a long time-out would cost much
+    /// time.
     fn patience(&self) -> Duration {
         let slowest = self
             .sent
@@ -248,7 +253,7 @@ impl TraceCourse {
         Duration::from_nanos((slowest * 3e9) as u64).max(Duration::from_millis(100)).min(self.plan.wait)
     }
 
-    /// The last TTL to probe: that of the end, if known.
+    /// The last TTL to probe: the TTL of the end, if it is known.
     fn last(&self) -> u8 {
         self.end.map_or(self.plan.last, |(ttl, _)| ttl)
     }
@@ -298,15 +303,16 @@ impl TraceCourse {
         };
     }
 
-    /// Records the time at which a packet went to the device, ns since 1970.
+    /// Records the time at which the kernel passed a packet to the device, ns since 1970.
     pub fn left(&mut self, number: u32, at: u64) {
-        // A time stamp from before the packet was built belongs to another packet.
+        // A time stamp that is earlier than the construction of the packet belongs to another packet.
         if let Some(sent) = self.sent.get_mut(number as usize).filter(|sent| at >= sent.given) {
             sent.stamped.get_or_insert(at);
         }
     }
 
-    /// Records the response to a packet. Returns whether it is the first response to a packet that was sent.
+    /// Records the response to a packet. Returns whether it is the first response to this packet and the packet was
+    /// sent.
     pub fn record(&mut self, number: u32, response: FlowResponse) -> bool {
         let Some(sent) = self.sent.get_mut(number as usize) else { return false };
         if sent.response.is_some() || sent.void {
@@ -320,7 +326,7 @@ impl TraceCourse {
             }
             _ if for_speed => {}
             ResponseKind::Answer(_) => self.ends(ttl, TraceEnd::Reached),
-            // The target itself reports a closed port or an unsupported protocol.
+            // If the target itself reports a closed port or an unsupported protocol, it was reached.
             ResponseKind::IcmpError(IcmpError::Unreachable(Unreachable::Port | Unreachable::Protocol))
                 if from == self.target =>
             {
@@ -334,8 +340,8 @@ impl TraceCourse {
         true
     }
 
-    /// Records a response that does not identify its packet. If one packet is in flight, it belongs to that. If there
-    /// are more, none of them counts, and all are sent again one at a time.
+    /// Records a response that does not identify its packet. If one packet is in flight, the response belongs to that
+    /// packet. If several are in flight, none of them counts, and all are sent again one at a time.
     pub fn record_unnamed(&mut self, now: Instant, response: FlowResponse) {
         let open = |sent: &SentTraceProbe| sent.response.is_none() && !sent.void;
         let alone = self.unnamed > 0 || matches!(self.phase, TracePhase::Speed { .. });
@@ -353,14 +359,14 @@ impl TraceCourse {
                     self.sent[at].void = true;
                     self.again.push(self.sent[at].probe.ttl);
                 }
-                // Late responses to them must not be attributed to the next packets.
+                // Late responses to these packets must not be attributed to the next packets.
                 self.pause = now + self.plan.wait;
             }
         }
     }
 
-    /// Records that a packet is longer than `mtu` of a link, as a router or this host reported; 0 if the MTU is not
-    /// known. Packets for rates get new lengths and are sent again.
+    /// Records that a packet is longer than the MTU of a link, as a router or this host reported. `mtu` is 0 if the MTU
+    /// is not known. The packets for the estimation of rates get new lengths and are sent again.
     pub fn is_too_long(&mut self, number: u32, mtu: u32) {
         let Some(SentTraceProbe { probe, for_speed: true, .. }) = self.sent.get(number as usize) else {
             return;
@@ -382,7 +388,7 @@ impl TraceCourse {
 
     fn ends(&mut self, ttl: u8, end: TraceEnd) {
         let nearer = self.end.is_none_or(|(known, was)| {
-            // Of several ends at one TTL, the target's own answer counts.
+            // If several ends have the same TTL, the target's own answer counts.
             ttl < known || (ttl == known && was != TraceEnd::Reached)
         });
         if nearer {

@@ -1,8 +1,8 @@
-//! `probe trace`: finds the hops of a path with packets of one flow whose TTL expires there, and estimates the rates of
-//! the links between them.
+//! `probe trace`: finds the hops of a path and estimates the rates of the links between them. It sends packets of one
+//! flow whose TTL expires at the hops.
 //!
-//! [`course`] decides which packet is sent when, and [`speed`] estimates rates from the times: without a socket or a
-//! clock.
+//! [`course`] decides which packet is sent when, and [`speed`] estimates rates from the times. Neither uses a socket or
+//! a clock.
 
 pub mod course;
 mod report;
@@ -22,9 +22,9 @@ use course::TraceCourse;
 pub use report::{HopAddress, TraceHop, TraceReport};
 pub use settings::TraceSettings;
 
-/// Finds the hops of the path to a target. For ICMP its port is ignored.
+/// Finds the hops of the path to a target. The port of `target` is ignored for ICMP.
 ///
-/// If a setting is invalid. A hop without answers is a measurement, not an error.
+/// Fails if a setting is invalid. A hop without answers is a measurement, not an error.
 pub fn trace(target: SocketAddr, settings: &TraceSettings, cancel: &AtomicBool) -> ProbeResult<TraceReport> {
     settings.check()?;
     let socket = FlowSocket::open(settings.method, target, settings.dscp.0)?;

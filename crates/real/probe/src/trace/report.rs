@@ -1,4 +1,4 @@
-//! The results of a trace: hop by hop, and as a sentence.
+//! The results of a trace, for each hop and as a sentence.
 
 use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};
@@ -21,27 +21,27 @@ use netrig_host::HostAddress;
 /// Results of a trace.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct TraceReport {
-    /// `trace`.
+    /// Name of the probe: `trace`.
     pub probe: &'static str,
     /// The target.
     pub target: HostAddress,
     /// Type of the packets: `udp`, `icmp` or `tcp`.
     pub method: &'static str,
-    /// Source and destination port of all UDP or TCP packets; nothing for ICMP.
+    /// Source and destination port of the UDP or TCP packets; `None` for ICMP.
     pub ports: Option<[u16; 2]>,
     /// Confidence level of all intervals.
     pub confidence: f64,
-    /// The results are valid: this host was not the limit.
+    /// Whether the results are valid: this host did not limit the measurement.
     pub valid: bool,
     /// Reasons why the results are not valid.
     pub faults: Vec<String>,
-    /// The trace was interrupted.
+    /// Whether the trace was interrupted.
     pub interrupted: bool,
-    /// The target was reached.
+    /// Whether the target was reached.
     pub reached: bool,
     /// The result as a sentence.
     pub found: String,
-    /// The hops in order, up to the last with a response.
+    /// The hops in the order of their TTL, up to the last hop that responded.
     pub hops: Vec<TraceHop>,
     /// Further remarks.
     pub notes: Vec<String>,
@@ -54,14 +54,15 @@ pub struct TraceReport {
 pub struct TraceHop {
     /// TTL of the hop.
     pub ttl: u8,
-    /// Addresses that responded, the most frequent first. There are several if packets of one flow took different
-    /// paths, or the path changed.
+    /// Addresses that responded, the most frequent first. There are several if packets of the flow took different
+    /// paths, or if the path changed.
     pub addresses: Vec<HopAddress>,
-    /// Why the target is unreachable from here, in the notation of traceroute: `!H`.
+    /// Why this hop cannot reach the target, in the notation of traceroute, such as `!H`.
     pub unreachable: Vec<String>,
-    /// Round-trip times of the packets that find the path, in the order of sending, s; nothing for lost ones.
+    /// Round-trip times of the packets that were sent to find the path, in the order of sending, s; `None` for a lost
+    /// packet.
     pub round_trips: Vec<Option<f64>>,
-    /// Numbers over the packets that find the path, and the link rate if it was estimated.
+    /// Loss and delay of the packets that were sent to find the path, and the link rate if it was estimated.
     #[serde(serialize_with = "as_map")]
     pub measures: Vec<Measure>,
 }
@@ -71,14 +72,15 @@ pub struct TraceHop {
 pub struct HopAddress {
     /// The address.
     pub address: IpAddr,
-    /// Number of its responses.
+    /// Number of responses from this address.
     pub answers: usize,
-    /// MPLS labels of packets at this hop, the outermost first, from the last response that had any.
+    /// MPLS labels that packets had on arrival at this hop, outermost label first. They are those of the last response
+    /// with labels.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub labels: Vec<Label>,
 }
 
-/// Builds the report of a course.
+/// Builds the report of a trace.
 pub fn report(
     target: SocketAddr,
     settings: &TraceSettings,
@@ -122,7 +124,7 @@ pub fn report(
     })
 }
 
-/// A hop, from all packets with its TTL.
+/// Builds the results of a hop from all packets with its TTL.
 fn hop(course: &TraceCourse, ttl: u8, packets: &[&SentTraceProbe]) -> ProbeResult<TraceHop> {
     let wait = course.plan().wait;
     let of_way = packets.iter().filter(|sent| !sent.for_speed);
@@ -152,7 +154,7 @@ fn why(sent: &SentTraceProbe) -> Option<Unreachable> {
     }
 }
 
-/// Addresses that responded, the most frequent first.
+/// The addresses that responded, the most frequent first.
 fn addresses(packets: &[&SentTraceProbe]) -> Vec<HopAddress> {
     let mut by_address = BTreeMap::<IpAddr, HopAddress>::new();
     for response in packets.iter().filter_map(|sent| sent.response.as_ref()) {
@@ -171,8 +173,8 @@ fn addresses(packets: &[&SentTraceProbe]) -> Vec<HopAddress> {
     addresses
 }
 
-/// Samples for the estimation of rates. There are none if packets took different paths, whose fastest packets cannot be
-/// compared.
+/// Samples for the estimation of rates. If packets took different paths there are none, because the fastest packets of
+/// different paths cannot be compared.
 fn samples(course: &TraceCourse, packets: &[&SentTraceProbe]) -> Vec<SpeedSample> {
     if addresses(packets).len() > 1 {
         return Vec::new();
@@ -190,7 +192,7 @@ fn samples(course: &TraceCourse, packets: &[&SentTraceProbe]) -> Vec<SpeedSample
     of_speed.filter_map(sample).collect()
 }
 
-/// Why packets of one flow have several addresses at a hop.
+/// Why packets of one flow got responses from several addresses at a hop. `None` if there is a single address.
 fn parting(course: &TraceCourse, ttl: u8) -> Option<&'static str> {
     let of_hop = course.sent().iter().filter(|sent| sent.probe.ttl == ttl && !sent.void);
     let mut from: Vec<_> = of_hop.filter_map(|sent| Some(sent.response.as_ref()?.from)).collect();
@@ -206,7 +208,7 @@ fn parting(course: &TraceCourse, ttl: u8) -> Option<&'static str> {
     }
 }
 
-/// The result as a sentence.
+/// The result of the trace as a sentence.
 fn found(target: HostAddress, course: &TraceCourse, hops: &[TraceHop]) -> String {
     let hop = |ttl: u8| counted(ttl.into(), "hop", "hops");
     let by =
@@ -248,7 +250,7 @@ fn found(target: HostAddress, course: &TraceCourse, hops: &[TraceHop]) -> String
     text
 }
 
-/// The state of the target's port, if its answer shows it.
+/// A phrase about the state of the target's port. Empty if the answers do not show the state.
 fn port_state(course: &TraceCourse, ttl: u8) -> &'static str {
     let is_answered = |how: AnswerKind| {
         let mut of_end = course.sent().iter().filter(|sent| sent.probe.ttl == ttl);
@@ -280,7 +282,7 @@ const fn in_words(why: Unreachable) -> &'static str {
     }
 }
 
-/// Further remarks.
+/// Notes for the report: hops that did not answer all packets, and the likely reasons.
 fn notes(course: &TraceCourse, hops: &[TraceHop], last: u8) -> Vec<String> {
     let mut notes = Vec::new();
     let mut is_limited = false;
@@ -288,7 +290,7 @@ fn notes(course: &TraceCourse, hops: &[TraceHop], last: u8) -> Vec<String> {
     let asked = |ttl: u8| course.sent().iter().filter(|sent| sent.probe.ttl == ttl && !sent.void).count();
     for hop in hops {
         let (answered, asked) = (answers(hop), asked(hop.ttl));
-        // Packets to a hop behind it passed through it.
+        // A packet that was answered by a later hop has passed through this one.
         let behind = hops.iter().any(|other| other.ttl > hop.ttl && answers(other) > answered);
         if answered == 0 || answered == asked {
             continue;

@@ -8,11 +8,11 @@ use super::super::two_way::PACKETS;
 use super::course::{MOST_PACKETS, TracePlan};
 use super::speed::{LEAST_LENGTHS, SHORTEST_V4, SHORTEST_V6, SpeedPlan};
 
-/// Target ports: traceroute's first port, and that of HTTP.
+/// Default target ports: the first port of traceroute, and the port of HTTP.
 const UDP_PORT: u16 = 33434;
 const TCP_PORT: u16 = 80;
 
-/// Heading of settings of the estimation of link rates in help texts.
+/// Heading of the settings of link rates in help texts.
 const SPEED: &str = "Speed";
 
 settings! {
@@ -47,7 +47,7 @@ settings! {
 }
 
 impl TraceSettings {
-    /// The port of a target that is given without one.
+    /// Port of a target that is given without a port.
     pub const fn port(&self) -> u16 {
         match self.method {
             FlowMethod::Udp => UDP_PORT,
@@ -90,7 +90,7 @@ impl TraceSettings {
         Ok(())
     }
 
-    /// The plan over a flow, on a path with an estimated MTU of `mtu`.
+    /// The plan of the trace for a flow, on a path with an estimated MTU of `mtu` octets.
     pub(super) fn plan(&self, flow: &ProbeFlow, mtu: usize) -> ProbeResult<TracePlan> {
         let shortest = flow.shortest();
         let length = self.size.map_or_else(|| LENGTH.max(shortest), Size::to_usize);
@@ -125,5 +125,5 @@ impl TraceSettings {
 /// Default length of a packet, octets of IP.
 const LENGTH: usize = 60;
 
-/// The longest packet for the estimation of rates, octets of IP. An Ethernet path would refuse longer ones.
+/// The longest packet for the estimation of rates, octets of IP. Longer packets do not fit into an Ethernet frame.
 const LONGEST: usize = 1500;

@@ -1,13 +1,13 @@
-//! Rates of links, from the additional time of longer packets to each hop.
+//! Estimates the rates of links from the additional time that longer packets take to each hop.
 //!
-//! Every link up to a hop takes a time proportional to the length of the packet to transmit it. Of many packets of one
-//! length, the fastest waited in no queue. So the shortest round-trip times lie on a line over the lengths. Its slope
-//! is the sum of the times per byte of all links up to the hop. The slope of the next hop is steeper by the time per
-//! byte of the link between them (Jacobson 1997, Downey 1999). If all packets of a length waited, their point lies
-//! above the line. The slope is therefore the median of the slopes between all pairs, which a few such points do not
-//! change. The answers must have the same length for all packets, so that they do not contribute. A router quotes at
-//! most what fits into 576 B of IPv4 (RFC 1812 section 4.3.2.3) or 1280 B of IPv6 (RFC 4443 section 3), so the packets
-//! are longer than that.
+//! Each link up to a hop needs a transmission time proportional to the length of the packet. Of many packets of one
+//! length, the fastest did not wait in a queue. The shortest round-trip times therefore lie on a line over the lengths.
+//! The slope is the sum of the times per byte of all links up to the hop. The slope of the next hop is steeper by the
+//! time per byte of the link between them (Jacobson 1997, Downey 1999). If all packets of a length waited, their point
+//! lies above the line. The slope is therefore computed as the median of the slopes between all pairs of points, which
+//! a few such points do not change. The answers must have the same length for all packets, so that their transmission
+//! times do not contribute to the slope. A router quotes at most what fits into 576 B of IPv4 (RFC 1812 section
+//! 4.3.2.3) or 1280 B of IPv6 (RFC 4443 section 3), so the packets are longer than that.
 
 use std::collections::BTreeMap;
 
@@ -22,20 +22,20 @@ pub const SHORTEST_V4: usize = 576;
 /// Minimum length of packets whose answers have a constant length, octets of IPv6.
 pub const SHORTEST_V6: usize = 1280;
 
-/// Minimum number of lengths for an interval of the slope.
+/// Minimum number of lengths for a confidence interval of the slope.
 pub const LEAST_LENGTHS: usize = 5;
 
-/// Packets for the estimation of rates.
+/// The packets that are sent to estimate rates.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SpeedPlan {
     /// Lengths of the packets in rising order, octets of IP.
     pub lengths: Vec<usize>,
-    /// Packets of each length to each hop.
+    /// Number of packets of each length to each hop.
     pub each: u32,
 }
 
 impl SpeedPlan {
-    /// Evenly spaced lengths from the shortest to the longest; nothing if the range has too few.
+    /// Evenly spaced lengths from the shortest to the longest. `None` if the range contains too few lengths.
     pub fn new(shortest: usize, longest: usize, lengths: usize, each: u32) -> Option<Self> {
         let steps = lengths.checked_sub(1)?;
         let span = longest.checked_sub(shortest)?;
@@ -46,43 +46,44 @@ impl SpeedPlan {
         Some(Self { lengths, each })
     }
 
-    /// The shortest and the longest length.
+    /// The shortest and the longest packet length, octets of IP.
     pub fn ends(&self) -> [usize; 2] {
-        // `new` makes at least [`LEAST_LENGTHS`].
+        // `new` creates at least [`LEAST_LENGTHS`] lengths.
         [self.lengths[0], self.lengths[self.lengths.len() - 1]]
     }
 
-    /// Replaces the lengths by as many up to `longest`. Returns whether the range has enough.
+    /// Replaces the lengths by the same number of lengths up to `longest`. Returns false, and changes nothing, if the
+    /// range contains too few lengths.
     pub fn shorten(&mut self, longest: usize) -> bool {
         let [shortest, _] = self.ends();
         Self::new(shortest, longest, self.lengths.len(), self.each).map(|plan| *self = plan).is_some()
     }
 }
 
-/// A packet to a hop and its answer.
+/// A packet that was sent to a hop, and its answer.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct SpeedSample {
     /// Length of the packet, octets of IP.
     pub length: usize,
     /// Round-trip time, s.
     pub round_trip: f64,
-    /// Octets that the answer quotes.
+    /// Octets of the answer.
     pub answer: usize,
 }
 
 /// The time per byte up to a hop and, if known, the rate of the link before it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct HopSpeed {
-    /// Time per byte up to the hop, s/B: `time_per_byte`.
+    /// Time per byte over all links up to the hop, s/B, named `time_per_byte`.
     pub per_byte: Measure,
-    /// Rate of the link, bit/s: `speed`.
+    /// Rate of the link before the hop, bit/s, named `speed`.
     pub speed: Measure,
 }
 
-/// Rates along a path, from the samples of each hop in order. If a hop does not answer, the link of the next hop is the
-/// path from the last hop that did.
+/// Estimates the rates along a path from the samples of each hop, in the order of the hops. If a hop does not answer,
+/// the rate of the next hop is that of the path from the last hop that answered.
 ///
-/// If a sample is not a number.
+/// Fails if a sample is not a number.
 pub fn along(hops: &[Vec<SpeedSample>]) -> ProbeResult<Vec<HopSpeed>> {
     let mut before = None;
     let mut speeds = Vec::with_capacity(hops.len());
@@ -104,11 +105,11 @@ pub fn along(hops: &[Vec<SpeedSample>]) -> ProbeResult<Vec<HopSpeed>> {
     Ok(speeds)
 }
 
-/// The slope of the shortest round-trip times over the lengths, or why there is none.
+/// The slope of the shortest round-trip times over the lengths, or why there is no slope.
 fn slope(samples: &[SpeedSample]) -> ProbeResult<Result<Interval, &'static str>> {
     let mut answers = BTreeMap::<usize, usize>::new();
     samples.iter().for_each(|sample| *answers.entry(sample.answer).or_default() += 1);
-    // Answers of an unusual length took a different time to return.
+    // Only answers of the most frequent length are used: others take a different time to return.
     let Some((usual, _)) = answers.iter().max_by_key(|(_, count)| **count) else {
         return Ok(Err("it answered none of the packets for this"));
     };
@@ -130,7 +131,7 @@ fn slope(samples: &[SpeedSample]) -> ProbeResult<Result<Interval, &'static str>>
     Ok(Ok(median_slope(&lengths, &times, CONFIDENCE)?))
 }
 
-/// The rate of the link between two hops, from the times per byte up to each.
+/// The rate of the link between two hops, from the times per byte up to each of them.
 fn of_link(before: Option<&Interval>, here: &Interval) -> Measure {
     const ONE_WAY: f64 = 8.0;
     let Some(before) = before else { return Measure::rate("speed", ONE_WAY, here) };
@@ -154,7 +155,8 @@ mod tests {
 
     use super::*;
 
-    /// Samples over links of these rates, each with a delay and a waiting time as in a queue that is often empty.
+    /// Samples over links with these rates. Each sample has a constant delay and a random waiting time, as in a queue
+    /// that is often empty.
     fn samples(rates: &[f64], plan: &SpeedPlan, waits: f64, seed: u64) -> Vec<Vec<SpeedSample>> {
         let mut draws = Seeds::new(seed).stream("waits");
         let hop = |hops: usize, draws: &mut netrig_core::Stream| {
@@ -172,8 +174,8 @@ mod tests {
         (1..=rates.len()).map(|hops| hop(hops, &mut draws)).collect()
     }
 
-    /// Over many traces, intervals cover the rate as often as stated, and an estimate is far off only if its interval
-    /// is wide.
+    /// Over many traces, the intervals contain the true rate as often as the confidence level states. An estimate is
+    /// far from the true rate only if its interval is wide.
     #[test]
     fn rates_of_links_come_back_from_the_times() {
         let plan = SpeedPlan::new(SHORTEST_V4, 1500, 8, 10).unwrap();
@@ -188,7 +190,8 @@ mod tests {
                     usize::from(low.is_some_and(|low| low <= rate) && high.is_none_or(|high| rate <= high));
             }
         }
-        // 95 % of 150 are 142; 133 or fewer are three standard deviations away.
+        // The expected number is 142, 95 % of 150. A number of 133 or less is more than three standard deviations below
+        // it.
         assert!(inside > 133, "{inside} of 150 intervals hold the rate");
         assert!(near > 133, "{near} of 150 estimates are within a twentieth");
     }

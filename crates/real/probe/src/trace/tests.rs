@@ -1,4 +1,4 @@
-//! Traces in virtual time over known paths.
+//! Traces over simulated paths, in virtual time.
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -38,11 +38,12 @@ fn expired(ttl: u8) -> (IpAddr, ResponseKind) {
 
 const PORT: ResponseKind = ResponseKind::IcmpError(IcmpError::Unreachable(Unreachable::Port));
 
-/// The response of a path to a packet: milliseconds, address and kind, and whether it identifies the packet.
+/// A simulated path: maps a packet to its response. A response has the round-trip time in milliseconds, the responding
+/// address and the kind, and whether it identifies the packet. `None` if there is no response.
 type TestPath<'a> = dyn FnMut(TraceProbe) -> Option<(u64, (IpAddr, ResponseKind), bool)> + 'a;
 
-/// Carries out a plan over a path. Returns the course, and for each packet its sending time and the number of packets
-/// in flight.
+/// Runs a trace over a path. Returns the trace, and for each packet its sending time and the number of packets in
+/// flight.
 fn run(plan: TracePlan, path: &mut TestPath<'_>) -> (TraceCourse, Vec<(Instant, usize)>) {
     let mut course = TraceCourse::new(plan, TARGET);
     let mut now = Instant::ZERO;
@@ -104,7 +105,7 @@ fn a_way_of_four_hops_is_found() {
     assert_eq!(responses_from(&course, 4), [Some(TARGET); 3]);
     assert!(left.windows(2).all(|pair| pair[1].0 - pair[0].0 >= Duration::from_millis(10)));
     assert!(left.iter().all(|(_, open)| *open <= 8));
-    // Few packets were sent beyond the end before it was known.
+    // Only a few packets with a TTL beyond the target were sent before the target answered.
     assert!(course.sent().len() <= 12 + 8, "{}", course.sent().len());
     let trip = course.sent()[3].round_trip(Duration::from_millis(1000)).unwrap();
     assert!((trip - 0.04).abs() < 1e-9, "{trip}");
@@ -130,7 +131,7 @@ fn who_says_that_there_is_no_way_ends_it() {
         _ => Some((5, (router(1), ResponseKind::IcmpError(IcmpError::Unreachable(why))), true)),
     });
     assert_eq!(course.end(), Some((2, TraceEnd::Unreachable(why))));
-    // A closed port that a firewall on the path reports is not the target's.
+    // A router reports a closed port. This does not mean that the target was reached.
     let (course, _) = run(plan(), &mut |_| Some((5, (router(1), PORT), true)));
     assert_eq!(course.end(), Some((1, TraceEnd::Unreachable(Unreachable::Port))));
 }
@@ -144,7 +145,8 @@ fn an_answer_in_the_place_of_an_error_is_the_end() {
     assert_eq!(course.end(), Some((3, TraceEnd::Reached)));
 }
 
-/// Two routers quote too little to identify a packet: such responses do not count, and the packets are sent again.
+/// Two routers quote too little to identify a packet. If several packets are in flight, such a response does not count,
+/// and the packets are sent again one at a time.
 #[test]
 fn who_repeats_too_little_is_asked_one_packet_at_a_time() {
     let (course, left) = run(plan(), &mut |probe| match probe.ttl {
@@ -190,7 +192,8 @@ fn lengths_go_to_every_hop_one_after_the_other() {
     assert!(!overlap, "one is on its way at a time");
 }
 
-/// The link behind the first router has an MTU of 1000 B and reports it. The next one has 800 B and reports no MTU.
+/// The link after the first router has an MTU of 1000 B, which the router reports. The link after the second has 800 B,
+/// and the router reports no MTU.
 #[test]
 fn lengths_shrink_to_what_links_carry() {
     let (course, _) = run(TracePlan { speed: fast(5, 3), ..plan() }, &mut |probe| {
@@ -211,8 +214,8 @@ fn lengths_shrink_to_what_links_carry() {
 }
 
 proptest! {
-    /// For any responses, the trace ends, keeps its gaps and its bound, and probes no TTL more often than planned,
-    /// except once more for unidentified answers.
+    /// For any responses, the trace ends. It keeps the minimum gap and the maximum number of packets in flight. It
+    /// probes no TTL more often than planned, not counting packets with unidentified responses.
     #[test]
     fn any_path_comes_to_an_end(
         answers in proptest::collection::vec((0u8..6, 0u64..2500, any::<bool>()), 1..50),
@@ -245,7 +248,7 @@ proptest! {
 }
 
 proptest! {
-    /// Unsolicited responses do no harm.
+    /// Responses to packets that were never sent change nothing.
     #[test]
     fn what_nobody_was_asked_is_no_answer(numbers in proptest::collection::vec(any::<u32>(), 0..50)) {
         let mut course = TraceCourse::new(plan(), TARGET);

@@ -1,4 +1,4 @@
-//! A trace over a socket of this host.
+//! Runs a trace over a socket of this host.
 
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -11,18 +11,18 @@ use super::super::pacing::watching;
 use super::course::{TraceCourse, TraceProbe, TraceStep};
 use netrig_host::{Clock, realtime_nanos};
 
-/// Properties of a completed trace.
+/// Properties of a completed trace that the sent and received packets do not show.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TraceAccount {
-    /// Source of the flow.
+    /// Source address and port of the flow.
     pub source: SocketAddr,
-    /// Reasons why this host was the limit.
+    /// Reasons why this host limited the measurement.
     pub faults: Vec<String>,
-    /// The trace was interrupted.
+    /// Whether the trace was interrupted.
     pub interrupted: bool,
 }
 
-/// Runs a course: sends its packets and passes it the responses.
+/// Runs a trace: sends its packets and passes the responses to it.
 pub fn carry_out(
     mut socket: FlowSocket,
     course: &mut TraceCourse,
@@ -39,7 +39,7 @@ pub fn carry_out(
         socket.take(|event| record(course, event, clock.now()))?;
         match course.next(clock.now(), realtime_nanos()) {
             TraceStep::Send(probe) => send(&mut socket, course, probe, clock.now())?,
-            // The pacer returns every 50 ms.
+            // The wait ends after at most 50 ms, so that `cancel` is checked.
             TraceStep::Wait(until) if !interrupted => {
                 pacer.wait(until).map_err(ProbeError::kernel("ppoll"))?;
             }
@@ -53,7 +53,7 @@ fn record(course: &mut TraceCourse, event: FlowEvent, now: Instant) {
     match event {
         FlowEvent::Left(number, at) => course.left(number, at),
         FlowEvent::Response(number, response) => {
-            // Copies are ignored.
+            // Copies of a response are ignored.
             course.record(number, response);
         }
         FlowEvent::Unnamed(response) => course.record_unnamed(now, response),

@@ -1,4 +1,4 @@
-//! A file transfer by passive FTP (RFC 959; over IPv6 RFC 2428) with any server.
+//! Transfers a file by passive FTP (RFC 959; over IPv6 RFC 2428). It works with any server.
 
 use std::cell::Cell;
 use std::io::{self, Read, Write};
@@ -19,10 +19,10 @@ use netrig_host::socket::TcpOptions;
 use netrig_host::socket::{SocketBuilder, hold_window};
 use netrig_host::{HostAddress, TcpCounts, TcpInfo, monotonic_nanos};
 
-/// Bytes of one read or write.
+/// Maximum number of bytes in one read or write.
 const BLOCK: usize = 64 << 10;
 
-/// Interval at which the end of a session is checked.
+/// Interval at which the time limit and the interruption of a session are checked.
 const LOOK_EVERY: StdDuration = StdDuration::from_millis(20);
 
 /// Time limit for the deletion of a file that a failed session left at the server.
@@ -33,11 +33,12 @@ const CLEARING: StdDuration = StdDuration::from_secs(10);
 pub struct FtpOrder {
     /// The server.
     pub server: SocketAddr,
-    /// User name: `anonymous` where that is allowed.
+    /// User name, such as `anonymous`.
     pub user: String,
     /// The password.
     pub password: String,
-    /// Direction. A stored file is deleted at the server afterwards, even after a failure. A fetched file must exist.
+    /// Direction of the transfer. A stored file is deleted at the server afterwards, even after a failure. A fetched
+    /// file must exist.
     pub direction: FtpDirection,
     /// Name of the file at the server.
     pub file: String,
@@ -54,32 +55,33 @@ pub struct FtpOrder {
 /// Results of a transfer.
 #[derive(Clone, Debug, PartialEq)]
 pub struct FtpReport {
-    /// The server's greeting, its first line.
+    /// The first line of the server's greeting.
     pub greeting: String,
     /// Bytes of the file.
     pub bytes: u64,
-    /// Time of the data transfer, from the server's reply that it begins to its reply that it is complete, s.
+    /// Time of the data transfer, from the server's reply that the transfer begins to its reply that the transfer is
+    /// complete, s.
     pub transfer_s: f64,
     /// Time of the session, from the request of the control connection to the reply to QUIT, s.
     pub session_s: f64,
     /// TCP's counters at this end of the data connection.
     pub counts: TcpCounts,
-    /// Reasons why an end, and not the path, was the limit. Empty if the times are valid.
+    /// Reasons why an end, and not the path, limited the transfer. Empty if the times are valid.
     pub limits: Vec<TransferLimit>,
 }
 
 impl FtpReport {
-    /// Reasons why an end, and not the path, was the limit, as sentences.
+    /// Reasons why an end, and not the path, limited the transfer, as sentences.
     pub fn faults(&self) -> Vec<String> {
         self.limits.iter().map(|limit| limit.why.clone()).collect()
     }
 }
 
 /// Transfers one file. A stored file, or a part of it, is always deleted at the server. If the transfer fails or
-/// `cancel` is set, this happens in a separate session.
+/// `cancel` is set, the file is deleted in a separate session.
 ///
-/// If a connection fails, the server refuses or sends an invalid reply, takes too long or has too few bytes, or if the
-/// transfer was interrupted.
+/// Fails if a connection fails, if the server refuses, sends an invalid reply, takes too long or has a longer file than
+/// allowed, or if the transfer was interrupted.
 pub fn ftp(order: &FtpOrder, cancel: &AtomicBool) -> ProbeResult<FtpReport> {
     transfer(order, &|| cancel.load(Ordering::Relaxed))
 }
@@ -99,10 +101,10 @@ pub fn transfer(order: &FtpOrder, has_ended: &(dyn Fn() -> bool + Sync)) -> Prob
     report
 }
 
-/// Runs a session over an existing control connection. `dial` opens the data connection to the port that the server
-/// named. The session cannot be interrupted, and nothing is deleted after it.
+/// Runs a session over an existing control connection. `dial` opens the data connection to the port in the server's
+/// reply. The session cannot be interrupted, and no file is deleted if it fails.
 ///
-/// The same as those of [`ftp`].
+/// Fails in the same cases as [`ftp`].
 pub fn converse(
     order: &FtpOrder,
     control: TcpStream,
@@ -112,7 +114,7 @@ pub fn converse(
     session.converse(control, dial, monotonic_nanos(), &Cell::new(Leftover::Nothing))
 }
 
-/// What a failed session left at the server.
+/// What a failed session has left on the server.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Leftover {
     Nothing,
@@ -134,7 +136,7 @@ fn within<T>(
     let (over, watch) = mpsc::channel::<()>();
     let deadline = StdInstant::now() + patience;
     let done = std::thread::scope(|scope| {
-        // The shutdown of a socket wakes the thread that waits on it.
+        // The shutdown of a socket ends the blocking call of the thread that waits on it.
         let sockets = &sockets;
         scope.spawn(move || {
             while watch.recv_timeout(LOOK_EVERY) == Err(mpsc::RecvTimeoutError::Timeout) {
@@ -154,7 +156,7 @@ fn within<T>(
     })
 }
 
-/// The sockets of a session, so that another thread can shut them down.
+/// The sockets of a session. Another thread can shut them down.
 #[derive(Clone, Default)]
 struct SessionSockets(Arc<Mutex<(Vec<TcpStream>, bool)>>);
 
@@ -172,13 +174,13 @@ impl SessionSockets {
         if let Ok(mut sockets) = self.0.lock() {
             sockets.1 = true;
             for stream in &sockets.0 {
-                // A closed socket may refuse the shutdown.
+                // The shutdown of a closed socket may fail, so the error is ignored.
                 let _ = stream.shutdown(Shutdown::Both);
             }
         }
     }
 
-    /// `TCP_INFO` of the last added socket; zero where the kernel gives no value.
+    /// `TCP_INFO` of the last added socket; fields for which the kernel gives no value are zero.
     fn last(&self) -> TcpInfo {
         let last = self.0.lock().ok().and_then(|sockets| TcpInfo::read(sockets.0.last()?).ok());
         last.unwrap_or_default()
@@ -232,8 +234,8 @@ impl FtpSession<'_> {
         let order = self.order.clone();
         let sockets = self.sockets.clone();
         let dial = move |port| {
-            // The data connection goes to the server of the order, whatever address the reply has: no other host asked
-            // for the data.
+            // The data connection goes to the server of the order. The address in the reply is ignored, so that no
+            // other host receives the data.
             let to = HostAddress::from(order.server).at(port);
             connect(to, &order.options, order.dscp, &sockets)
         };
@@ -276,7 +278,7 @@ impl FtpSession<'_> {
         Ok(FtpReport { greeting, bytes, transfer_s, session_s, counts: data.counts, limits })
     }
 
-    /// Stores the file and deletes it. `rest` is what would stay at the server now.
+    /// Stores the file and deletes it. `rest` is set to what would remain on the server if the session failed now.
     fn store(&self, session: &mut FtpStream, rest: &Cell<Leftover>) -> ProbeResult<(u64, f64)> {
         let stored = session.put_with_stream(&self.order.file);
         rest.set(match &stored {
@@ -293,8 +295,8 @@ impl FtpSession<'_> {
             data.write_all(&zeros[..size]).map_err(|error| self.failed("data", error))?;
             left -= size as u64;
         }
-        // The end of the file (RFC 959 section 3.4.1). Closing this descriptor alone would not send it, because the
-        // watching thread has a copy.
+        // The end of the connection is the end of the file (RFC 959 section 3.4.1). Closing this descriptor would not
+        // end the connection, because the watching thread has a copy of it.
         data.get_ref().get_ref().shutdown(Shutdown::Write).map_err(|error| self.failed("data", error))?;
         data.finish().map_err(self.at("end of data"))?;
         let took = (monotonic_nanos() - first) as f64 * 1e-9;
@@ -324,8 +326,8 @@ impl FtpSession<'_> {
     }
 }
 
-/// Opens a blocking connection with its options. It is added to the session's sockets before it connects, so that the
-/// connection attempt can be ended too.
+/// Opens a blocking connection with these options. The socket is added to the session's sockets before it connects, so
+/// that another thread can end the connection attempt too.
 fn connect(
     to: SocketAddr,
     options: &TcpOptions,

@@ -1,5 +1,5 @@
 //! The framework for TCP throughput testing (RFC 6349): the capacity of a path for TCP, and three metrics of how well
-//! TCP used it.
+//! TCP used this capacity.
 
 use netrig_core::Duration;
 use schemars::JsonSchema;
@@ -8,7 +8,7 @@ use serde::Serialize;
 /// Properties of a path that must be known before a test (RFC 6349 section 3).
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct TcpPath {
-    /// Baseline round-trip time: that of the idle path (section 3.2).
+    /// Baseline round-trip time: the round-trip time of the idle path (section 3.2).
     pub round_trip: Duration,
     /// Bottleneck bandwidth: the highest rate of IP packets on the path, bit/s (section 3.1).
     pub bottleneck_bits_per_s: f64,
@@ -19,20 +19,20 @@ pub struct TcpPath {
 }
 
 impl TcpPath {
-    /// Bandwidth-delay product, bytes: the data in flight that fill the path (section 3.3.1).
+    /// Bandwidth-delay product, bytes: the amount of data in flight that fills the path (section 3.3.1).
     pub fn bandwidth_delay_bytes(&self) -> f64 {
         self.bottleneck_bits_per_s * self.round_trip.as_secs_f64() / 8.0
     }
 
-    /// Maximum TCP throughput, payload bytes per second (section 4.1.1): full segments, back to back.
+    /// Maximum TCP throughput, payload bytes per second (section 4.1.1): achieved with full segments sent back to back.
     pub fn ideal_bytes_per_s(&self) -> f64 {
         let share = f64::from(self.segment) / f64::from(self.segment + self.headers);
         self.bottleneck_bits_per_s / 8.0 * share
     }
 }
 
-/// Minimum plausible transfer time ratio. No transfer takes less than the ideal time. A lower ratio is not a rounding
-/// of the stated bottleneck: the bottleneck is wrong.
+/// Minimum plausible transfer time ratio. No transfer takes less than the ideal time. A ratio below this value is too
+/// low to result from rounding of the stated bottleneck: the bottleneck is wrong.
 const POSSIBLE: f64 = 0.95;
 
 /// The three metrics, which compare a transfer with an ideal one.
@@ -50,7 +50,7 @@ pub struct Framework {
 
 impl Framework {
     /// The metrics of a transfer with the reached rate, the ideal rate, the share of retransmitted bytes, and the mean
-    /// and idle round-trip times, s. The rates are of payload, both in the same unit.
+    /// and idle round-trip times, s. Both rates are payload rates in the same unit.
     pub fn of(reached: f64, ideal: Option<f64>, sent_again: f64, [mean_s, idle_s]: [Option<f64>; 2]) -> Self {
         let round_trips = mean_s.zip(idle_s.filter(|idle_s| *idle_s > 0.0));
         Self {
@@ -60,7 +60,7 @@ impl Framework {
         }
     }
 
-    /// Why the metrics do not apply to the path: its bottleneck differs from the stated one.
+    /// Why the metrics do not apply to the path, if its bottleneck differs from the stated one.
     pub fn fault(&self) -> Option<String> {
         self.transfer_time_ratio.filter(|ratio| *ratio < POSSIBLE).map(|ratio| {
             format!(
@@ -79,8 +79,9 @@ mod tests {
         assert!((value - expected).abs() <= within, "{value} for {expected}");
     }
 
-    /// RFC 6349 section 3.3.1: a T3 of 44.21 Mbit/s at 25 ms has a bandwidth-delay product of 138,156 bytes; Table 3.3.1 has
-    /// others in bits. (The product of the first is 1,105,000 bits, which its text rounds.)
+    /// RFC 6349 section 3.3.1: a T3 of 44.21 Mbit/s at 25 ms has a bandwidth-delay product of 138,156 bytes; Table
+    /// 3.3.1 has the products of other links in bits. (The exact product of the first link is 1,105,000 bits; the text
+    /// of the RFC rounds it.)
     #[test]
     fn bandwidth_delay_products_of_the_rfc() {
         for (mbit_per_s, ms, bits) in [
@@ -102,8 +103,8 @@ mod tests {
         }
     }
 
-    /// RFC 6349 section 4.2.1: 102,000 bytes of which 2,000 were retransmitted: 98.03 %. Section 4.3.1: 25 ms that
-    /// become 32 ms: 28 %.
+    /// RFC 6349 section 4.2.1: if 2,000 of 102,000 bytes are retransmissions, the efficiency is 98.03 %. Section 4.3.1:
+    /// if the round-trip time rises from 25 ms to 32 ms, the buffer delay is 28 %.
     #[test]
     fn efficiency_and_buffer_delay_of_the_rfc() {
         let metrics = Framework::of(1e6, Some(1.46e6), 2e3 / 102e3, [Some(0.032), Some(0.025)]);

@@ -1,4 +1,4 @@
-//! Transfers: the throughput of TCP, by the metrics of RFC 6349, and the time of a file transfer by FTP.
+//! Transfers: the throughput of TCP with the metrics of RFC 6349, and the duration of a file transfer by FTP.
 
 mod ftp;
 mod metrics;
@@ -14,5 +14,5 @@ pub use settings::TransferSettings;
 pub use tcp::{TcpOrder, TcpReport, TcpSample, tcp};
 pub use verdict::{LimitedBy, TransferLimit};
 
-/// Size of the file that papers on quality of service transferred, bytes.
+/// Size of the file that several papers on quality of service transfer, bytes.
 pub const FILE_BYTES: u64 = 952_320;

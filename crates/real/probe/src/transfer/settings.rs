@@ -11,10 +11,10 @@ use super::{FILE_BYTES, FtpOrder, TcpOrder};
 use crate::receiver::MOST_CONNECTIONS;
 use crate::{ProbeError, ProbeResult};
 
-/// Amount of data over TCP, bytes.
+/// Default amount of data over TCP, bytes.
 const TCP_BYTES: u64 = 10_000_000;
 
-/// Heading of settings of FTP in help texts.
+/// Heading of the FTP settings in help texts.
 const FTP: &str = "FTP (--ftp)";
 
 settings! {
@@ -70,7 +70,8 @@ impl TransferSettings {
         })
     }
 
-    /// The order of a transfer by FTP, with the password of the user. Without one it is that of anonymous users.
+    /// The order of a transfer by FTP, with the password of the user. Without one, it is the password of anonymous
+    /// users.
     pub fn ftp_order(&self, server: SocketAddr, password: Option<String>) -> FtpOrder {
         let (direction, file, most) = match &self.download {
             Some(name) => (FtpDirection::Fetch, name.clone(), u64::MAX),

@@ -27,7 +27,7 @@ const CONNECT_PATIENCE: Duration = Duration::from_secs(10);
 pub struct TcpOrder {
     /// Application bytes of all connections together.
     pub bytes: u64,
-    /// Connections, 1 to [`MOST_CONNECTIONS`].
+    /// Number of connections, 1 to [`MOST_CONNECTIONS`].
     pub streams: u16,
     /// Options of the sockets.
     pub options: TcpOptions,
@@ -39,7 +39,7 @@ pub struct TcpOrder {
     pub sample_every: Duration,
 }
 
-/// A sample of all connections together.
+/// A sample over all connections.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct TcpSample {
     /// Time since the start, s.
@@ -61,24 +61,24 @@ pub struct TcpSample {
 /// Results of a transfer.
 #[derive(Clone, Debug)]
 pub struct TcpReport {
-    /// Application bytes that the receiver confirmed. For an interrupted transfer, the bytes that were acknowledged by
-    /// then.
+    /// Application bytes that the receiver confirmed. If the transfer was interrupted: the bytes that were acknowledged
+    /// before.
     pub bytes: u64,
-    /// Time from the first connection request until the receiver had everything, s.
+    /// Time from the first connection request until the receiver had all bytes, s.
     pub took_s: f64,
-    /// Time from the first byte given to the kernel until the receiver had everything, s.
+    /// Time from the first byte given to the kernel until the receiver had all bytes, s.
     pub transfer_s: f64,
-    /// Baseline round-trip time: that of the handshakes, before the path was filled.
+    /// Baseline round-trip time, measured in the handshakes, before the path was filled.
     pub round_trip: Duration,
     /// Properties of the path, if its bottleneck is known.
     pub path: Option<TcpPath>,
-    /// The kernel's estimate of the path MTU, bytes (RFC 6349 section 3.1). The minimum of all connections.
+    /// The kernel's estimate of the path MTU, bytes (RFC 6349 section 3.1). This is the minimum over all connections.
     pub path_mtu: u32,
-    /// Payload of a full segment, bytes. The minimum of all connections.
+    /// Payload of a full segment, bytes. This is the minimum over all connections.
     pub segment: u32,
     /// Sum of the send buffer sizes at the end, bytes, including the kernel's book-keeping (`SO_SNDBUF`).
     pub send_buffer: u64,
-    /// The largest sum of the windows that the far end offered, bytes; 0 if the kernel does not report it.
+    /// Maximum over time of the sum of the windows that the far end offered, bytes; 0 if the kernel does not report it.
     pub far_window: u64,
     /// Metrics of RFC 6349.
     pub framework: Option<Framework>,
@@ -92,29 +92,29 @@ pub struct TcpReport {
     pub timeouts: u64,
     /// Samples of TCP_INFO.
     pub samples: Vec<TcpSample>,
-    /// Reasons why an end, and not the path, was the limit, or that the transfer was interrupted. Empty if the results
-    /// are valid.
+    /// Reasons why the results do not describe the path: an end limited the transfer, or it was interrupted. Empty if
+    /// the results are valid.
     pub faults: Vec<String>,
-    /// The transfer was interrupted; the results cover the time until then.
+    /// Whether the transfer was interrupted. The results then cover the time before the interruption.
     pub interrupted: bool,
 }
 
 /// Sends the bytes of an order to a receiver.
 ///
-/// If the receiver or a socket fails, if the receiver got a different number of bytes, or if `cancel` was set before
-/// any byte arrived.
+/// Fails if the receiver or a socket fails, if the receiver got a different number of bytes, or if `cancel` was set
+/// before any byte arrived.
 pub fn tcp(remote: &mut Remote, order: &TcpOrder, cancel: &AtomicBool) -> ProbeResult<TcpReport> {
     let streams = order.streams.clamp(1, MOST_CONNECTIONS);
     let to = remote.sink(streams, LONGEST)?;
     let begun = monotonic_nanos();
     let connections =
         (0..streams).map(|_| open(remote.local()?, to, order, cancel)).collect::<Result<Vec<_>, _>>()?;
-    // The handshakes measure the idle path: RFC 6349 section 3.2.
+    // The handshakes measure the round-trip time of the idle path (RFC 6349 section 3.2).
     let opening = connections.iter().filter_map(|stream| TcpInfo::read(stream).ok()?.min_rtt).min();
     let round_trip = opening.unwrap_or_else(|| remote.round_trip());
     let (mut transfer, watch) = (RunningTransfer::begin(None), TransferWatch::start());
     let (first, budget) = (monotonic_nanos(), ByteBudget::new(order.bytes));
-    // Each connection has a thread, which samples it, too.
+    // Each connection has a thread, which sends and also takes the samples.
     let begin = |stream| begin(&mut transfer, stream, order, &budget);
     let courses = connections.into_iter().map(begin).collect::<io::Result<Vec<_>>>();
     let courses = courses.map_err(ProbeError::kernel("thread"))?;
@@ -202,7 +202,7 @@ fn begin(
     Ok(course)
 }
 
-/// Bytes that were acknowledged by the last readings.
+/// Number of acknowledged bytes in the last readings of all connections.
 fn acknowledged(courses: &[ConnectionReadings]) -> u64 {
     let of = |course: &ConnectionReadings| {
         let readings = course.lock().unwrap_or_else(PoisonError::into_inner);
@@ -211,8 +211,8 @@ fn acknowledged(courses: &[ConnectionReadings]) -> u64 {
     courses.iter().map(of).sum()
 }
 
-/// The samples of all connections together, and the last TCP_INFO of each. The last reading of a connection is that of its end: it
-/// counts for later samples of the others.
+/// The samples over all connections, and the last TCP_INFO of each. If a connection ended earlier than others, its last
+/// reading is used in their later samples.
 fn samples(courses: &[ConnectionReadings], first: u64) -> (Vec<TcpSample>, Vec<TcpInfo>) {
     let courses: Vec<_> =
         courses.iter().map(|course| course.lock().unwrap_or_else(PoisonError::into_inner)).collect();
@@ -242,7 +242,8 @@ fn windows(infos: &[TcpInfo]) -> u64 {
     infos.iter().map(|info| info.window).sum()
 }
 
-/// The mean smoothed round-trip time during a transfer, s. If it was too short for samples, that at its end.
+/// The mean smoothed round-trip time during a transfer, s. If the transfer was too short for samples, the value at its
+/// end.
 fn mean_trip(samples: &[TcpSample], last: &[TcpInfo]) -> Option<f64> {
     let watched: Vec<f64> = samples.iter().filter_map(|sample| sample.srtt_s).collect();
     if watched.is_empty() { mean(last.iter().filter_map(srtt_s).collect()) } else { mean(watched) }

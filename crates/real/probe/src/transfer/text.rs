@@ -16,7 +16,7 @@ impl FtpReport {
         })
     }
 
-    /// The report in lines.
+    /// The report as lines of text.
     pub fn text(&self) -> String {
         let Self { greeting, bytes, transfer_s, session_s, .. } = self;
         format!(
@@ -56,7 +56,7 @@ impl TcpReport {
         })
     }
 
-    /// The report in lines.
+    /// The report as lines of text.
     pub fn text(&self) -> String {
         let mut text = format!(
             "{} B by TCP ({}) in {}: {:.0} B/s of application bytes\n\

@@ -1,4 +1,5 @@
-//! Limits at the ends of a transfer. Each possible one makes the transfer invalid as a measurement of the path.
+//! Detects limits at the ends of a transfer. If a limit at an end is possible, the transfer is not a valid measurement
+//! of the path.
 
 use netrig_bulk::{EndReport, LimitThresholds, PathDelays};
 use netrig_core::Duration;
@@ -6,7 +7,7 @@ use netrig_host::InterruptionCounts;
 use netrig_host::Precedence;
 use netrig_host::TcpInfo;
 
-/// The limit of a transfer at an end.
+/// The resource of an end that limits a transfer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LimitedBy {
     /// The processor of this end.
@@ -19,7 +20,7 @@ pub enum LimitedBy {
     Host,
 }
 
-/// Why an end, and not the path, was the limit of a transfer.
+/// The reason why an end, and not the path, limited a transfer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TransferLimit {
     /// The limiting resource.
@@ -34,16 +35,16 @@ pub(super) struct TransferWatch {
     counts: InterruptionCounts,
 }
 
-/// Observations of a transfer. Shares are of the time, 0 to 1.
+/// Observations of a transfer. Shares are shares of the transfer time, 0 to 1.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 struct TransferObservation {
-    /// Whether the threads ran or waited for a processor nearly all the time, and the share.
+    /// Share of the time for which the threads ran or waited for a processor, if it was nearly all the time.
     starved: Option<f64>,
-    /// The path had room, but the socket's buffer had no more data.
+    /// Share of the time for which the path could have carried more, but the socket's buffer had no more data.
     buffer: f64,
-    /// TCP had more to send, but the far end's window was full.
+    /// Share of the time for which TCP had more to send, but the far end's window was full.
     window: f64,
-    /// The mean round-trip time and that of the idle path, if they were measured.
+    /// The mean round-trip time and the round-trip time of the idle path, if they were measured.
     delays: Option<PathDelays>,
 }
 
@@ -53,8 +54,8 @@ impl TransferWatch {
         Self { counts: InterruptionCounts::read() }
     }
 
-    /// Reasons why a transfer does not measure the path. `connections` are the last readings of its sending ends; `delays` are the
-    /// mean round-trip time and that of the idle path, if measured.
+    /// Reasons why a transfer does not measure the path. `connections` has the last reading of each connection.
+    /// `delays` has the mean round-trip time and the round-trip time of the idle path, if measured.
     pub fn limits(
         &self,
         end: &EndReport,
@@ -63,7 +64,7 @@ impl TransferWatch {
     ) -> Vec<TransferLimit> {
         let stolen = InterruptionCounts::read().since(&self.counts, Precedence::None, false).fault();
         let stolen = stolen.map(|why| TransferLimit { by: LimitedBy::Host, why });
-        // Each connection has a thread.
+        // Each connection has a thread, so the sum over the threads is the sum over the connections.
         let lasted_s = end.threads_ns.max(1) as f64 * 1e-9;
         let share = |of: fn(&TcpInfo) -> Duration| {
             connections.iter().map(|info| of(info).as_secs_f64()).sum::<f64>() / lasted_s
@@ -127,7 +128,7 @@ mod tests {
         let quiet =
             TransferObservation { buffer: 0.1, window: 0.1, delays: delays(0.1, 0.1), ..Default::default() };
         assert!(faults(quiet).is_empty(), "{:?}", faults(quiet));
-        // Full buffers while the path's queue is full say nothing about the ends.
+        // Full buffers while the path's queue is full do not show a limit of the ends.
         let queued = TransferObservation { buffer: 0.9, window: 0.9, delays: delays(0.127, 0.1), ..quiet };
         assert!(faults(queued).is_empty(), "{:?}", faults(queued));
         let end = EndReport { ran_ns: 84, threads_ns: 100, ..EndReport::default() };
@@ -151,7 +152,7 @@ mod tests {
                 TransferObservation { window: 0.3, delays: delays(0.12, 0.1), ..none },
                 "than the far end's window let through",
             ),
-            // Two programs on one host: the longer time is their wake-up.
+            // Two programs on one host: the increase of the round-trip time is their wake-up time, not a queue.
             (
                 TransferObservation { window: 0.9, delays: delays(2.5e-4, 5e-6), ..none },
                 "than the far end's window let through",

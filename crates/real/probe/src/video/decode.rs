@@ -1,4 +1,4 @@
-//! ffmpeg as the decoder: pictures in, frames out, each with the time of its picture.
+//! Decodes video with ffmpeg: takes pictures and returns frames, each with the index of its picture.
 
 use std::io::{self, Read, Write};
 use std::process::{Child, Command, ExitStatus, Stdio};
@@ -8,13 +8,13 @@ use netrig_traffic::rtp::AccessUnit;
 
 use crate::{ProbeError, ProbeResult};
 
-/// Time limit of ffmpeg: a decoder of damaged video might not end by itself.
+/// Time limit of ffmpeg: a decoder of damaged video might not terminate.
 const PATIENCE: Duration = Duration::from_secs(120);
 
-/// Maximum bytes of decoded frames: a minute of 320 x 180, a few seconds of full size.
+/// Maximum bytes of decoded frames. This is about a minute of 320 x 180, or a few seconds of full size.
 const MOST_BYTES: u64 = 512 << 20;
 
-/// A frame: a plane of luma and two of colour with half the width and height (YUV 4:2:0, 8 bits).
+/// A frame (YUV 4:2:0, 8 bits): a luma plane, and two chroma planes of half the width and height.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct VideoFrame {
     /// Samples in a row of luma.
@@ -38,12 +38,12 @@ impl VideoFrame {
         Self { width, height, planes }
     }
 
-    /// Frames of the same size side by side, the first on the left.
+    /// Joins frames of the same size side by side, the first on the left. `None` if the sizes differ or are odd.
     pub fn beside(frames: &[&Self]) -> Option<Self> {
         let first = frames.first()?;
         let (width, height) = (first.width, first.height);
         let alike = frames.iter().all(|frame| (frame.width, frame.height) == (width, height));
-        // The colour planes of frames with odd sizes cannot be joined.
+        // The chroma planes of frames with odd sizes cannot be joined.
         if !alike || !width.is_multiple_of(2) || !height.is_multiple_of(2) {
             return None;
         }
@@ -73,13 +73,14 @@ pub fn has_ffmpeg() -> bool {
     run.is_ok_and(|status| status.success())
 }
 
-/// Decodes pictures. Returns a frame for each picture that the decoder could show. The decoder conceals missing parts
-/// in its own way.
+/// Decodes pictures. Returns the frame of each picture, `None` where the decoder could not produce one. The decoder
+/// conceals missing parts in its own way.
 ///
-/// If ffmpeg is not installed or fails.
+/// Fails if ffmpeg is not installed or fails.
 pub fn decode(pictures: &[AccessUnit]) -> ProbeResult<Vec<Option<VideoFrame>>> {
-    // Any share of damage is accepted and judged here. Parallel decoding threads conceal missing parts with whatever
-    // the others have at that moment; with one thread, the same packets give the same frames.
+    // With `-max_error_rate 1`, ffmpeg does not fail because of damaged pictures. With several decoding threads, the
+    // concealment of missing parts depends on their timing. With one thread, the same packets always give the same
+    // frames.
     let mut arguments = Vec::from_iter("-max_error_rate 1 -threads 1 -f ivf -i pipe:0".split(' '));
     // Two outputs of the same frames: their bytes, and their times.
     for output in ["-f rawvideo pipe:1", "-c:v rawvideo -f framecrc pipe:2"] {
@@ -87,7 +88,7 @@ pub fn decode(pictures: &[AccessUnit]) -> ProbeResult<Vec<Option<VideoFrame>>> {
     }
     let (status, bytes, listing) = ffmpeg(&arguments, &container(pictures))?;
     let list = FrameList::read(&listing);
-    // An empty output is not a failure if ffmpeg ended by itself.
+    // An empty output is not a failure if ffmpeg exited and was not killed by a signal.
     let is_empty = list.size.is_none() && bytes.is_empty();
     let is_fine = status.success() || is_empty && status.code().is_some();
     if !is_fine {
@@ -96,9 +97,9 @@ pub fn decode(pictures: &[AccessUnit]) -> ProbeResult<Vec<Option<VideoFrame>>> {
     list.frames(&bytes, pictures.len())
 }
 
-/// A frame as a picture file.
+/// Encodes a frame as a PNG file.
 ///
-/// If ffmpeg is not installed or fails.
+/// Fails if ffmpeg is not installed or fails.
 pub fn png(frame: &VideoFrame) -> ProbeResult<Vec<u8>> {
     let size = format!("{}x{}", frame.width, frame.height);
     let mut arguments = vec!["-f", "rawvideo", "-pix_fmt", "yuv420p", "-s", &size, "-i", "pipe:0"];
@@ -111,11 +112,12 @@ fn failed(status: ExitStatus) -> ProbeError {
     ProbeError::Ffmpeg(format!("it ended with {status}"))
 }
 
-/// Writes pictures as IVF: a header of 32 bytes, and one of 12 bytes before each picture. The time of a picture is its
-/// index. Empty pictures are omitted.
+/// Writes pictures in the IVF format: a file header of 32 bytes, and a header of 12 bytes before each picture. The time
+/// of a picture is its index. Empty pictures are omitted.
 fn container(pictures: &[AccessUnit]) -> Vec<u8> {
     let mut file = b"DKIF\0\0\x20\0H264".to_vec();
-    // Width and height are in the parameter sets. Then follow the rate, 25 in 1, and the number of pictures.
+    // Width and height are 0, because the parameter sets contain them. The frame rate, 25/1, and the number of pictures
+    // follow.
     file.extend([0, 0, 0, 0]);
     for number in [25_u32, 1, pictures.len() as u32, 0] {
         file.extend(number.to_le_bytes());
@@ -129,7 +131,7 @@ fn container(pictures: &[AccessUnit]) -> Vec<u8> {
     file
 }
 
-/// ffmpeg's list of the frames that it wrote.
+/// The list of written frames that ffmpeg outputs.
 struct FrameList {
     size: Option<(usize, usize)>,
     /// Time of each frame, which is the index of its picture.
@@ -151,9 +153,10 @@ impl FrameList {
         }
     }
 
-    /// Splits `bytes` into frames, at the indices of their pictures.
+    /// Splits `bytes` into frames, indexed by picture.
     ///
-    /// If the number of frames differs from the list: such a missing frame must not count as lost on the path.
+    /// Fails if the number of frames differs from the list, because a frame that ffmpeg did not output must not count
+    /// as lost on the path.
     fn frames(&self, bytes: &[u8], pictures: usize) -> ProbeResult<Vec<Option<VideoFrame>>> {
         let mut frames = vec![None; pictures];
         let (width, height) = self.size.unwrap_or((0, 0));
@@ -188,7 +191,7 @@ fn ffmpeg(arguments: &[&str], input: &[u8]) -> ProbeResult<(ExitStatus, Vec<u8>,
         })?;
     let (stdin, stdout, stderr) = (child.stdin.take(), child.stdout.take(), child.stderr.take());
     std::thread::scope(|scope| {
-        // ffmpeg may end before it has read all; its exit status shows whether this is an error.
+        // ffmpeg may exit before it has read all input. Its exit status shows whether this is an error.
         scope.spawn(move || stdin.map(|mut stdin| stdin.write_all(input)));
         let frames = scope.spawn(move || read_all(stdout, MOST_BYTES));
         let words = scope.spawn(move || read_all(stderr, MOST_BYTES));
@@ -202,7 +205,7 @@ fn ffmpeg(arguments: &[&str], input: &[u8]) -> ProbeResult<(ExitStatus, Vec<u8>,
     })
 }
 
-/// Reads to the end. Fails if there are more than `most` bytes.
+/// Reads a pipe to its end. Fails if there are more than `most` bytes.
 fn read_all(pipe: Option<impl Read>, most: u64) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
     if let Some(pipe) = pipe {
@@ -243,10 +246,10 @@ mod tests {
         assert!(FrameList::read("").size.is_none());
     }
 
-    /// Listed frames without bytes must not count as frames that the path lost.
+    /// Frames that are listed but have no bytes must not count as lost on the path.
     #[test]
     fn as_many_frames_as_were_told_of() {
-        // 2 x 2: four bytes of luma, and one of each colour.
+        // A frame of 2 x 2 has four bytes of luma and one byte in each chroma plane.
         let list = FrameList { size: Some((2, 2)), numbers: vec![0, 2] };
         let frames = list.frames(&[7; 12], 3).unwrap();
         assert_eq!(frames.iter().map(Option::is_some).collect::<Vec<_>>(), [true, false, true]);

@@ -1,4 +1,5 @@
-//! Video over a real path: an H.264 clip by RTP to a receiver, and the pictures that can be seen there.
+//! Video over a real path: sends an H.264 clip by RTP to a receiver, and evaluates the pictures that can be decoded
+//! there.
 
 mod decode;
 mod quality;
@@ -40,11 +41,11 @@ settings! {
     }
 }
 
-/// Sends a clip to a receiver once. The packets of each picture leave together when it is due. Arrivals are numbered by
-/// the clip's packets.
+/// Sends a clip to a receiver once. All packets of a picture are sent at the time of the picture. The number of an
+/// arrival is the index of the packet in the clip.
 ///
 /// # Errors
-/// If the receiver or a socket fails; if `cancel` was set.
+/// If the receiver or a socket fails, or if `cancel` is set.
 pub fn show(
     remote: &mut Remote,
     clip: &Clip,
@@ -58,7 +59,7 @@ pub fn show(
         let packets = clip.packets()[picture.packets.clone()].iter();
         schedule.extend(packets.map(|bytes| ScheduledDatagram { at, bytes: bytes.clone() }));
     }
-    // A changed packet does not count as one of the clip.
+    // A packet that was changed on the path does not count as a packet of the clip.
     let number_of = |head: &[u8]| {
         let place = clip.place_of(&Packet::parse(head).ok()?)?;
         (clip.packets().get(place)?.as_slice() == head).then_some(place as u64)
@@ -66,8 +67,8 @@ pub fn show(
     send(remote, dscp, &schedule, number_of, cancel)
 }
 
-/// Whether each packet of the clip arrived in time: at most `playout` later than the first packet, relative to its time
-/// of sending.
+/// Whether each packet of the clip arrived in time: its delay exceeds that of the first arrived packet by at most
+/// `playout`.
 pub fn in_time(clip: &Clip, stream: &MediaStreamReport, playout: Duration) -> Vec<bool> {
     let mut arrived = vec![false; clip.packets().len()];
     let Some(first) = stream.arrivals.iter().min_by_key(|arrival| arrival.number) else { return arrived };

@@ -1,13 +1,13 @@
 //! Quality metrics of a picture, from its luma.
 
-/// Peak of an 8-bit sample.
+/// Maximum of an 8-bit sample.
 const PEAK: f64 = 255.0;
-/// Side and step of the SSIM windows: those of ffmpeg and x264.
+/// Side and step of the SSIM windows, samples. ffmpeg and x264 use the same values.
 const WINDOW: usize = 8;
 const STEP: usize = 4;
 
-/// Peak signal-to-noise ratio of two planes of the same size, dB; infinite if they are the same, `None` if they cannot be
-/// compared.
+/// Peak signal-to-noise ratio of two planes of the same size, dB; infinite if they are the same, `None` if they cannot
+/// be compared.
 pub fn psnr_db(one: &[u8], other: &[u8]) -> Option<f64> {
     if one.len() != other.len() || one.is_empty() {
         return None;
@@ -17,8 +17,8 @@ pub fn psnr_db(one: &[u8], other: &[u8]) -> Option<f64> {
     Some(if squares == 0 { f64::INFINITY } else { 10.0 * libm::log10(PEAK * PEAK / mean) })
 }
 
-/// Structural similarity of two planes of this width: the mean over windows of 8 by 8, every fourth sample, -1 to 1. `None`
-/// if they cannot be compared or have no window.
+/// Structural similarity of two planes of this width: the mean over windows of 8 by 8 samples at every fourth sample,
+/// -1 to 1. `None` if they cannot be compared or have no window.
 ///
 /// Source: Wang, Bovik, Sheikh, Simoncelli (2004), *Image quality assessment: from error visibility to structural
 /// similarity*, equation 13, with K1 = 0.01 and K2 = 0.03.
@@ -37,7 +37,7 @@ pub fn ssim(one: &[u8], other: &[u8], width: usize) -> Option<f64> {
     (windows > 0).then(|| sum / f64::from(windows))
 }
 
-/// SSIM of the window that begins at sample `from`.
+/// SSIM of the window whose first sample has the index `from`.
 fn window_ssim(one: &[u8], other: &[u8], width: usize, from: usize) -> f64 {
     let c1 = (0.01 * PEAK) * (0.01 * PEAK);
     let c2 = (0.03 * PEAK) * (0.03 * PEAK);
@@ -66,7 +66,8 @@ fn window_ssim(one: &[u8], other: &[u8], width: usize, from: usize) -> f64 {
 mod tests {
     use super::*;
 
-    /// A difference of 1 everywhere: 10 log10(255²) = 48.13 dB. Half of the samples off by 2: MSE 2, 45.12 dB.
+    /// If all samples differ by 1, the PSNR is 10 log10(255²) = 48.13 dB. If half of the samples differ by 2, the MSE
+    /// is 2 and the PSNR 45.12 dB.
     #[test]
     fn psnr_by_hand() {
         assert!((psnr_db(&[10; 64], &[11; 64]).unwrap() - 48.1308).abs() < 1e-4);
@@ -76,8 +77,8 @@ mod tests {
         assert_eq!((psnr_db(&[1], &[1, 2]), psnr_db(&[], &[])), (None, None));
     }
 
-    /// Equal planes have an SSIM of 1. Two flat windows of 100 and 110 differ only in their means: (2 · 11000 + c1) /
-    /// (10000 + 12100 + c1).
+    /// Equal planes have an SSIM of 1. Two flat windows with values 100 and 110 differ only in their means, and their
+    /// SSIM is (2 · 11000 + c1) / (10000 + 12100 + c1).
     #[test]
     fn ssim_by_hand() {
         let ramp: Vec<u8> = (0..=255).collect();

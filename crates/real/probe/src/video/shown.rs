@@ -35,10 +35,10 @@ pub struct ShownPicture {
     pub frame: VideoFrame,
 }
 
-/// A clip as a viewer saw it, played once or several times.
+/// A clip as a viewer saw it. The clip was sent once or several times.
 #[derive(Clone, Debug)]
 pub struct WatchedClip {
-    /// The shown pictures, of all rounds in order.
+    /// The shown pictures of all repetitions of the clip, in order.
     pub shown: Vec<ShownPicture>,
     /// The pictures of the clip that was sent, decoded without loss.
     pub sent: Vec<VideoFrame>,
@@ -51,7 +51,7 @@ impl WatchedClip {
         so as f64 / self.shown.len() as f64
     }
 
-    /// A sent picture, by the index of the shown picture.
+    /// The picture that was sent for a shown picture, by the index of the shown picture.
     pub fn frame_sent(&self, picture: usize) -> Option<&VideoFrame> {
         self.sent.get(picture.checked_rem(self.sent.len())?)
     }
@@ -62,7 +62,7 @@ impl WatchedClip {
     }
 
     /// Peak signal-to-noise ratio of the whole clip, dB. It is computed from the mean square error over all pictures,
-    /// because a mean of ratios is useless if one is infinite.
+    /// because the mean of the pictures' ratios is infinite if one of them is infinite.
     pub fn psnr_db(&self) -> f64 {
         let joined = |frames: &mut dyn Iterator<Item = &VideoFrame>| {
             frames.flat_map(|frame| frame.luma()).copied().collect::<Vec<u8>>()
@@ -72,7 +72,8 @@ impl WatchedClip {
     }
 }
 
-/// Index of the picture with the lowest structural similarity at any viewer, among those in `places`; `None` if there are none.
+/// Index of the picture with the lowest structural similarity at any viewer, among the pictures with an index in
+/// `places`. `None` if there are no such pictures.
 pub fn worst(viewers: &[&WatchedClip], places: Range<usize>) -> Option<usize> {
     let quality =
         |viewer: &&WatchedClip| viewer.shown.iter().map(|shown| shown.ssim).enumerate().collect::<Vec<_>>();
@@ -90,8 +91,9 @@ pub fn side_by_side(viewers: &[&WatchedClip], picture: usize) -> Option<VideoFra
 }
 
 /// Decodes the received packets of a clip that was sent once or several times, and compares each picture with the clip.
-/// `arrived` states for each packet whether it arrived, round after round. A picture counts as sent only if `arrived` has
-/// a value for each of its packets. Parameter sets are known in advance, as from a session description.
+/// `arrived` states for each packet whether it arrived, one repetition of the clip after the other. A picture counts as
+/// sent only if `arrived` has a value for each of its packets. Parameter sets are known in advance, as from a session
+/// description.
 ///
 /// # Errors
 /// If ffmpeg is not installed or fails, or cannot decode the clip itself.
@@ -121,7 +123,7 @@ pub fn watch(clip: &Clip, arrived: &[bool]) -> ProbeResult<WatchedClip> {
     Ok(WatchedClip { shown, sent })
 }
 
-/// The units assembled from the received packets, for each picture that counts as sent.
+/// Assembles the received packets of each picture that counts as sent.
 fn received(clip: &Clip, arrived: &[bool]) -> Vec<AccessUnit> {
     // Sequence and picture parameter sets, types 7 and 8.
     let is_parameter = |unit: &&Vec<u8>| unit.first().is_some_and(|header| matches!(header & 0x1F, 7 | 8));

@@ -1,4 +1,4 @@
-//! A clip with each of several code points, as viewers saw it.
+//! A clip that is sent with several code points, and how it was received with each.
 
 use std::sync::atomic::AtomicBool;
 
@@ -17,21 +17,21 @@ use crate::{ProbeError, ProbeResult};
 pub struct ClipViewing {
     /// The code point.
     pub dscp: Dscp,
-    /// The packets.
+    /// The packets as they arrived.
     pub stream: MediaStreamReport,
-    /// Whether each packet arrived in time.
+    /// Whether each packet of the clip arrived in time.
     pub arrived: Vec<bool>,
-    /// The pictures; nothing if they were not decoded.
+    /// The pictures as a viewer saw them; `None` if they were not decoded.
     pub watched: Option<WatchedClip>,
-    /// Why the tester was the limit, if it was.
+    /// Why the tester limited the stream, if it did.
     pub fault: Option<String>,
 }
 
-/// Sends a clip with each code point at the same time, so that all meet the same traffic. Packets that arrive more than `playout`
-/// later than the first are lost.
+/// Sends a clip with each code point at the same time, so that all copies encounter the same traffic. A packet whose
+/// delay exceeds that of the first packet by more than `playout` counts as lost.
 ///
 /// # Errors
-/// If a receiver, a socket or the decoder fails; if `cancel` was set.
+/// If a receiver, a socket or the decoder fails, or if `cancel` is set.
 pub fn view(
     remotes: Vec<(Dscp, Remote)>,
     clip: &Clip,
@@ -39,7 +39,7 @@ pub fn view(
     decodes: bool,
     cancel: &AtomicBool,
 ) -> ProbeResult<Vec<ClipViewing>> {
-    // The time of a picture: a packet that leaves later disturbs the next picture.
+    // The duration of a picture. A packet that is late by more than this is sent during the next picture.
     let bearable = Duration::from_nanos(1_000_000_000 / u64::from(clip.frames_per_s()));
     let streams = std::thread::scope(|scope| {
         let sending = remotes
@@ -69,7 +69,7 @@ fn finite(psnr_db: f64) -> Option<f64> {
 }
 
 impl ClipViewing {
-    /// The viewing as a JSON document. Equal pictures have no ratio of signal to noise.
+    /// The results as a JSON document. Equal pictures have no signal-to-noise ratio: it is null.
     pub fn document(&self, clip: &Clip) -> Value {
         let watched = self.watched.as_ref();
         let pictures = watched.map(|watched| {

@@ -1,9 +1,9 @@
-//! The answers of an HTTP/1.1 server of objects: a head and a number of fill octets. The owner of the connection writes
-//! them, and closes the connection.
+//! Answers of an HTTP/1.1 server that serves objects of any size. An answer has a head and a number of fill octets. The
+//! code that owns the connection writes the answer and closes the connection.
 
 use netrig_host::http::message::{HttpRequest, HttpResponse};
 
-/// Path of objects: `/object/1000000` has that many octets.
+/// Path of objects: `/object/1000000` has 1,000,000 octets.
 const OBJECTS: &str = "/object/";
 
 /// An answer to be written.
@@ -13,7 +13,7 @@ pub struct ObjectResponse {
     pub status: u16,
     /// The encoded head.
     pub head: Vec<u8>,
-    /// Number of fill octets behind the head.
+    /// Number of fill octets after the head.
     pub fill: u64,
 }
 
@@ -104,7 +104,7 @@ mod tests {
     }
 
     proptest! {
-        /// No answer exceeds the maximum size, and every answer is a valid HTTP message.
+        /// No answer exceeds the maximum size, and every answer is a valid HTTP message, for any request.
         #[test]
         fn any_bytes_are_answered_within_the_bound(bytes in proptest::collection::vec(any::<u8>(), 0..200)) {
             let head = match HttpRequest::read(&bytes) {

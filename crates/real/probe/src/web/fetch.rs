@@ -1,4 +1,4 @@
-//! Fetching an object over a connection of this host.
+//! Fetches an object over a TCP connection of this host.
 
 use std::io::{ErrorKind, Read as _, Write as _};
 use std::net::{SocketAddr, TcpStream};
@@ -14,10 +14,10 @@ use netrig_host::http::body::HttpBody;
 use netrig_host::http::message::{HttpError, HttpRequest, HttpResponse};
 use netrig_host::{InterruptibleStream, monotonic_nanos, shown};
 
-/// Octets of one read.
+/// Maximum number of octets in one read.
 const READ: usize = 256 << 10;
 
-/// Time at the beginning that the second rate excludes, ns.
+/// Time after the first octet that `rate_after_first_second` excludes, ns.
 const FIRST_SECOND: u64 = 1_000_000_000;
 
 settings! {
@@ -45,24 +45,24 @@ pub struct WebOrder {
 /// Results of a fetch.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct WebReport {
-    /// `web`.
+    /// Name of the probe: `web`.
     pub probe: &'static str,
     /// URL of the object.
     pub url: String,
     /// The server's address.
     pub address: SocketAddr,
-    /// Status of the response; nothing if there was none.
+    /// Status of the response; `None` if there was no response.
     pub status: Option<u16>,
     /// Reason phrase of the response.
     pub reason: String,
     /// Target of a redirection.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub location: Option<String>,
-    /// The object was received completely.
+    /// Whether the object was received completely.
     pub complete: bool,
-    /// The time limit ended the fetch.
+    /// Whether the time limit ended the fetch.
     pub limited: bool,
-    /// The fetch was interrupted.
+    /// Whether the fetch was interrupted.
     pub interrupted: bool,
     /// Received octets of the object.
     pub bytes: u64,
@@ -72,9 +72,10 @@ pub struct WebReport {
     pub first_byte_s: Option<f64>,
     /// Time from the start of the connection to the last octet, s.
     pub total_s: f64,
-    /// Rate of the object over the time from the request to the last octet, bit/s: the web method.
+    /// Rate of the object over the time from the request to the last octet, bit/s.
     pub rate: Option<f64>,
-    /// Rate of the octets that arrived more than a second after the first octet, bit/s; nothing if there were none.
+    /// Rate of the octets that arrived more than a second after the first octet, bit/s; `None` if there were no such
+    /// octets.
     pub rate_after_first_second: Option<f64>,
     /// The result as a sentence.
     pub found: String,
@@ -82,9 +83,10 @@ pub struct WebReport {
     pub notes: Vec<String>,
 }
 
-/// Fetches an object. Redirections are reported and not followed.
+/// Fetches an object. A redirection is reported but not followed.
 ///
-/// If no server listens at the address, or it does not use HTTP/1.1. An object that breaks off is a measurement.
+/// Fails if no server listens at the address, or if it does not use HTTP/1.1. An object that arrives incompletely is a
+/// measurement, not an error.
 pub fn web(order: &WebOrder, cancel: &AtomicBool) -> ProbeResult<WebReport> {
     let target = order.address;
     let begin = monotonic_nanos();
@@ -132,7 +134,7 @@ enum FetchEnd {
     Interrupted,
 }
 
-/// A fetch in progress. Times are of the monotonic clock, ns.
+/// A fetch in progress. All times are from the monotonic clock, ns.
 #[derive(Default)]
 struct Fetch {
     begin: u64,
@@ -142,7 +144,7 @@ struct Fetch {
     last: u64,
     response: Option<HttpResponse>,
     received: u64,
-    /// Octets received one second after the first octet, and the time.
+    /// Octets that arrived less than a second after the first octet, and the arrival time of the last of them.
     after_second: Option<(u64, u64)>,
 }
 
@@ -196,7 +198,7 @@ impl Fetch {
                     return Ok(FetchEnd::Complete);
                 }
             }
-            // If a server sends without a pause, no wait checks the flag.
+            // While a server sends without a pause, no wait occurs that would check the flag.
             if cancel.load(Ordering::Relaxed) {
                 return Ok(FetchEnd::Interrupted);
             }

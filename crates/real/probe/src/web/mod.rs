@@ -1,6 +1,6 @@
-//! `probe web`: the throughput of one object by HTTP/1.1.
+//! `probe web`: the throughput of one object that is fetched by HTTP/1.1.
 //!
-//! The answers of an object server are in [`answer`]: bytes in, bytes out.
+//! [`answer`] builds the answers of an object server. It uses no socket.
 
 pub mod answer;
 mod fetch;

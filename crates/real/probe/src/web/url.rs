@@ -58,7 +58,7 @@ impl FromStr for Url {
 }
 
 impl Url {
-    /// Host and port in the form of the Host field.
+    /// Host and port in the format of the Host header field.
     pub fn authority(&self) -> String {
         let host = if self.host.contains(':') { format!("[{}]", self.host) } else { self.host.clone() };
         if self.port == PORT { host } else { format!("{host}:{}", self.port) }

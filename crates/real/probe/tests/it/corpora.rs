@@ -1,4 +1,4 @@
-//! The corpora of messages that far ends, routers and other servers send to probes.
+//! Replays the corpora of messages that far ends, routers and other servers send to probes.
 
 use netrig_test_support::corpus::{corpus, replay};
 
@@ -25,7 +25,7 @@ fn http_is_survived() {
 #[test]
 fn ftp_replies_are_survived() {
     replay("ftp_reply", 20, 200, any_ftp_reply::check);
-    // Replies of a correct server: commands that the session does not reach are not tested.
+    // Each of these files has the replies of a correct server, which fit one of the four sessions.
     for (name, bytes) in corpus("ftp_reply").iter().filter(|(name, _)| name.contains("load")) {
         assert_eq!(any_ftp_reply::sessions(bytes), 1, "{name}");
     }

@@ -1,9 +1,9 @@
-//! Settings of far ends in tests.
+//! Orders for the far ends that tests start.
 
 use netrig_core::Rate;
 use netrig_probe::{FarEndOrder, FarEndSettings};
 
-/// A far end at this address, for clients on this host, without a key.
+/// The order for a far end at this address. It has no key and serves only clients on this host.
 pub fn far_end_order(at: &str) -> FarEndOrder {
     let settings = FarEndSettings {
         listen: vec![at.parse().unwrap()],

@@ -32,7 +32,7 @@ fn order(server: SocketAddr) -> FtpOrder {
     }
 }
 
-/// vsftpd in a temporary folder. It ends with the test.
+/// A vsftpd process with a temporary folder. It is killed when this value is dropped.
 struct Vsftpd {
     child: Child,
     folder: tempfile::TempDir,
@@ -40,7 +40,7 @@ struct Vsftpd {
 }
 
 impl Vsftpd {
-    /// `None`, with a line that says so, if it is not installed.
+    /// Starts vsftpd at this address. Returns `None`, after a line on standard error, if it is not installed.
     fn start(at: &str) -> Option<Self> {
         let path = "/usr/sbin/vsftpd";
         if !Path::new(path).exists() {
@@ -122,7 +122,7 @@ fn a_file_to_vsftpd_and_back() {
     }
 }
 
-/// A transfer is interrupted, or its time limit passes, when a part of the file is at the server: it is deleted.
+/// If a transfer is interrupted, or its time limit passes, after a part of the file was stored, this part is deleted.
 #[test]
 fn what_was_begun_is_deleted_when_it_is_broken_off() {
     let Some(server) = Vsftpd::start("127.0.0.1:0") else { return };
@@ -145,8 +145,8 @@ fn what_was_begun_is_deleted_when_it_is_broken_off() {
     assert!(!file.exists(), "what was uploaded until then is deleted");
 }
 
-/// A server that sends these lines, the first at once and each of the others after a command, and then closes the
-/// connection or is silent.
+/// Runs a transfer with a server that sends these lines: the first immediately, and each other line after a command.
+/// The server then closes the connection, or stays silent. Returns the error of the client.
 fn with_server(script: Vec<Vec<u8>>, hangs_up: bool, patience: Duration) -> ProbeError {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
@@ -208,8 +208,8 @@ fn what_no_server_says_is_an_error() {
     }
 }
 
-/// RFC 2577 section 3: the client does not connect to another address that the server names. At the named port of the
-/// server itself, no program listens.
+/// RFC 2577 section 3: the client does not connect to another host whose address is in the server's reply. It connects
+/// to the given port of the server itself, where no program listens.
 #[test]
 fn a_server_cannot_send_us_to_somebody_else() {
     let elsewhere = TcpListener::bind("127.0.0.2:0").unwrap();

@@ -1,4 +1,4 @@
-//! Transfers, calls and video over loopback, compared with ffmpeg.
+//! Transfers, calls and video over loopback. The results of video are compared with ffmpeg.
 
 use std::net::{SocketAddr, UdpSocket};
 use std::process::{Command, Stdio};
@@ -19,16 +19,16 @@ use netrig_traffic::{Clip, Playout, Talk, Voice, VoiceCodec};
 
 use crate::it::far_ends::far_end_order;
 
-/// No interruption.
+/// An interruption flag that is never set.
 static NEVER: AtomicBool = AtomicBool::new(false);
 
-/// Runs `guest` against a far end on this address, which must not fail.
+/// Runs `guest` against a far end on this address. The far end must not report a failure.
 fn with_receiver(at: &str, guest: impl FnOnce(&mut Remote)) {
     let tally = tallied(at, guest);
     assert!(tally.failures.is_empty(), "{tally:?}");
 }
 
-/// Runs `guest` against a far end. Returns the far end's tally.
+/// Runs `guest` against a far end. Returns the counters of the far end.
 fn tallied(at: &str, guest: impl FnOnce(&mut Remote)) -> FarEndTally {
     let order = far_end_order(at);
     let far_end = FarEnd::open(order).unwrap();
@@ -54,7 +54,7 @@ fn without_ffmpeg() -> bool {
     missing
 }
 
-/// Much longer than any transfer here.
+/// Interval between samples. It is much longer than any transfer in these tests.
 const BETWEEN_READINGS: Duration = Duration::from_secs(600);
 
 #[test]
@@ -78,10 +78,10 @@ fn bytes_by_tcp() {
             assert!(framework.transfer_time_ratio.is_none(), "nobody said what the path carries");
             assert!(framework.efficiency <= 1.0 && report.segments > 0 && !report.round_trip.is_zero());
             // The MTU of loopback exceeds that of Ethernet, and the kernel reports it. With time stamps, IPv4 packets
-            // have 52 B of headers, IPv6 packets 72 B.
+            // have 52 B of headers, and IPv6 packets have 72 B.
             assert!(report.path_mtu > 1500 && report.segment <= report.path_mtu - 52, "{report:?}");
             assert!(report.send_buffer > 0 && report.far_window > 0, "{report:?}");
-            // With a stated bottleneck of 1 B/s, which is not the path's.
+            // The stated bottleneck of 1 B/s is not that of the path.
             let given = TcpOrder { bottleneck_bits_per_s: Some(8.0), bytes: 1000, ..order.clone() };
             let report = tcp(remote, &given, &NEVER).unwrap();
             let path = report.path.unwrap();
@@ -121,7 +121,7 @@ fn a_call_over_loopback() {
     });
 }
 
-/// A long call, an endless transfer and a clip end at once when they are interrupted.
+/// A long call, an endless transfer and a clip end immediately when they are interrupted.
 #[test]
 fn who_interrupts_does_not_wait() {
     static NOW: AtomicBool = AtomicBool::new(true);
@@ -141,7 +141,7 @@ fn who_interrupts_does_not_wait() {
         sample_every: BETWEEN_READINGS,
     };
     let is_interrupted = |failure| matches!(failure, ProbeError::Interrupted);
-    // The far end may report a failure.
+    // The far end may report a failure, which is ignored.
     let _ = tallied("127.0.0.1", |remote| assert!(call(remote, &order, &NOW).is_err_and(is_interrupted)));
     let _ = tallied("127.0.0.1", |remote| assert!(tcp(remote, &endless, &NOW).is_err_and(is_interrupted)));
     let clip = Clip::moving();
@@ -166,7 +166,7 @@ fn video_over_loopback() {
     });
 }
 
-/// The packets alone determine which pictures are intact; the decoder agrees.
+/// The set of received packets determines which pictures are intact, and the decoder agrees with it.
 #[test]
 fn the_decoder_agrees_on_what_is_intact() {
     if without_ffmpeg() {
@@ -179,8 +179,8 @@ fn the_decoder_agrees_on_what_is_intact() {
         let intact = clip.intact(&arrived);
         let decoded: Vec<bool> =
             watched.shown.iter().map(|shown| shown.state == PictureState::Intact).collect();
-        // A damaged picture may look intact, if it is concealed perfectly or fully redrawn, but not the other way
-        // round.
+        // A damaged picture may look intact, because it was concealed perfectly or fully redrawn. An intact picture
+        // never looks damaged.
         for (place, (intact, decoded)) in intact.iter().zip(&decoded).enumerate() {
             assert!(!intact || *decoded, "picture {place} is intact, but not what was sent");
         }
@@ -193,7 +193,8 @@ fn the_decoder_agrees_on_what_is_intact() {
     assert_eq!(nothing.share(PictureState::Frozen), 1.0);
 }
 
-/// PSNR and SSIM of a lossy clip compared with ffmpeg's filters `psnr` and `ssim`, which print two and six digits.
+/// PSNR and SSIM of a lossy clip compared with ffmpeg's filters `psnr` and `ssim`. The filters print two and six
+/// digits.
 #[test]
 fn numbers_of_pictures_as_ffmpeg_has_them() {
     if without_ffmpeg() {
@@ -232,8 +233,9 @@ fn numbers_of_pictures_as_ffmpeg_has_them() {
             theirs == ours || (theirs - ours).abs() < 0.006,
             "picture {place}: {ours} dB, ffmpeg {theirs} dB"
         );
-        // The tolerance covers half of the sixth digit; ffmpeg's rounding of C1 to 416/64, which changes a window with
-        // a luma of 16 by up to 2.4e-6; and its sum of 3,476 windows in single precision, at most 1.3e-6.
+        // The tolerance covers three errors: half of the sixth digit; ffmpeg's rounding of C1 to 416/64, which changes
+        // a window with a luma of 16 by up to 2.4e-6; and ffmpeg's sum of 3,476 windows in single precision, at most
+        // 1.3e-6.
         assert!(
             (ssims[place] - shown.ssim).abs() < 5e-6,
             "picture {place}: {}, ffmpeg {}",
@@ -260,7 +262,7 @@ fn clip_file(folder: &std::path::Path) -> std::path::PathBuf {
     path
 }
 
-/// ffmpeg's packets, parsed here: every NAL unit of the clip is found, in order.
+/// RTP packets of ffmpeg are parsed here: every NAL unit of the clip is found, in order.
 #[test]
 fn packets_of_ffmpeg() {
     if without_ffmpeg() {
@@ -308,7 +310,7 @@ fn go_around(clip: &Clip, to: SocketAddr, mut has_enough: impl FnMut() -> bool) 
             let packet = Packet::parse(bytes).unwrap();
             let number = u64::from(round) * clip.packets().len() as u64 + place as u64;
             let timestamp = packet.timestamp + round * 270_000;
-            // The receiver may not be ready yet, or may have ended.
+            // The receiver may not be ready yet, or may have ended already.
             let _ = socket.send_to(&Packet { sequence: number as u16, timestamp, ..packet }.encode(), to);
             if packet.marker {
                 std::thread::sleep(StdDuration::from_millis(4));
@@ -320,7 +322,7 @@ fn go_around(clip: &Clip, to: SocketAddr, mut has_enough: impl FnMut() -> bool) 
     }
 }
 
-/// Our packets, parsed by ffmpeg: it writes the clip's NAL units.
+/// RTP packets of netrig are parsed by ffmpeg, which writes the NAL units of the clip.
 #[test]
 fn packets_for_ffmpeg() {
     if without_ffmpeg() {

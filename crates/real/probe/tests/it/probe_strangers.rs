@@ -1,4 +1,4 @@
-//! What an unauthenticated host can get from `probe reflect` over UDP.
+//! Measures the answers that an unauthenticated host gets from `probe reflect` over UDP.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -10,7 +10,7 @@ use netrig_probe::{FarEnd, FarEndOrder};
 use crate::it::far_ends::far_end_order;
 use netrig_test_support::stranger_table::{self, Stranger, StrangerRow};
 
-/// A packet of a STAMP sender (RFC 8762 section 4.2.1): number, time and error estimate, then zeros.
+/// A packet of a STAMP sender (RFC 8762 section 4.2.1): number, timestamp and error estimate, followed by zeros.
 fn stamp(len: usize) -> Vec<u8> {
     let mut packet = vec![0; len];
     packet[3] = 1;
@@ -19,7 +19,7 @@ fn stamp(len: usize) -> Vec<u8> {
     packet
 }
 
-/// A STAMP packet with TLVs (RFC 8972 section 4), by type and length of the value.
+/// A STAMP packet with TLVs (RFC 8972 section 4), each given by its type and the length of its value.
 fn with_tlvs(tlvs: &[(u8, u16)]) -> Vec<u8> {
     let mut packet = stamp(44);
     for (kind, len) in tlvs {
@@ -34,7 +34,8 @@ fn rows(name: &str, order: FarEndOrder) -> Vec<StrangerRow> {
     let (to, stop) = (far_end.stamp_addresses()[0], Arc::new(AtomicBool::new(false)));
     let flag = Arc::clone(&stop);
     let serving = std::thread::spawn(move || far_end.serve(&flag).unwrap());
-    // Padding, location, time, class of service, direct measurement, access report, follow-up, HMAC, an unknown one.
+    // Types and lengths of TLVs: padding, location, time, class of service, direct measurement, access report,
+    // follow-up, HMAC, and an unknown type.
     let known: Vec<(u8, u16)> =
         [(1, 16), (2, 16), (3, 16), (4, 4), (5, 12), (6, 4), (7, 16), (8, 16), (99, 8)].into();
     let mut strangers = vec![
@@ -61,7 +62,7 @@ fn rows(name: &str, order: FarEndOrder) -> Vec<StrangerRow> {
     rows
 }
 
-/// A reflector sends one answer for each packet, and never more bytes.
+/// A reflector sends at most one answer for each packet, and the answer is never longer than the packet.
 #[test]
 fn no_far_end_sends_a_stranger_more_than_came() {
     let order = || far_end_order("127.0.0.1");

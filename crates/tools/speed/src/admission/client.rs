@@ -11,8 +11,8 @@ pub struct AdmissionClient {
     pub key: Option<String>,
 }
 
-/// Addresses that count as one line: an IPv4 address or an IPv6 /64, the size of one network (RFC 6177 section 2, RFC 4291
-/// section 2.5.4).
+/// A group of addresses that probably share one access line: an IPv4 address, or an IPv6 /64, which is the size of one
+/// network (RFC 6177 section 2, RFC 4291 section 2.5.4).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Household(IpAddr);
 
@@ -26,11 +26,11 @@ impl Household {
     }
 }
 
-/// The limit of a site in households. An IPv6 /48, the largest assignment of an end site (RFC 6177 section 2), has 65,536
-/// households.
+/// The limit of a site is the limit of a household multiplied by this factor. An IPv6 /48, the largest assignment to an
+/// end site (RFC 6177 section 2), has 65,536 households.
 pub const HOUSEHOLDS_OF_A_SITE: usize = 4;
 
-/// Addresses that may belong to one subscriber with many lines: an IPv4 address or an IPv6 /48.
+/// A group of addresses that may belong to one subscriber with many networks: an IPv4 address or an IPv6 /48.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Site(IpAddr);
 

@@ -1,7 +1,8 @@
-//! Admission control: which sessions measure now, which wait, and which are refused.
+//! Admission control: decides which sessions measure now, which wait, and which are refused.
 //!
-//! A server that serves all clients at once measures itself. [`Admission`] admits as many as its [`AdmissionLimits`] allow and keeps
-//! the others in a queue in the order of arrival. It uses neither sockets nor a clock. The limits bound its memory.
+//! If a server served all clients at the same time, they would measure the server and not their paths. [`Admission`]
+//! admits as many sessions as its [`AdmissionLimits`] allow and keeps the others in a queue in the order of arrival. It
+//! uses neither sockets nor a clock. The limits bound its memory.
 
 mod client;
 
@@ -15,27 +16,28 @@ pub use client::{AdmissionClient, HOUSEHOLDS_OF_A_SITE, Household, Site};
 /// The limits of a server.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct AdmissionLimits {
-    /// Sessions that measure at the same time, at least 1.
+    /// Maximum number of sessions that measure at the same time, at least 1.
     pub sessions: usize,
-    /// Sessions that wait, in addition to those that measure.
+    /// Maximum number of sessions that wait, in addition to those that measure.
     pub queue: usize,
-    /// Sessions of one [`Household`] that measure at the same time, at least 1.
+    /// Maximum number of sessions of one [`Household`] that measure at the same time, at least 1.
     pub per_household: usize,
-    /// Sessions of one household that wait.
+    /// Maximum number of sessions of one household that wait.
     pub queue_per_household: usize,
-    /// Sessions with one key that measure at the same time. Unlimited if absent.
+    /// Maximum number of sessions with one key that measure at the same time. `None` means unlimited.
     pub per_key: Option<usize>,
-    /// The rate of all sessions together in one direction. A session that states its rate waits until there is room for it. A session
-    /// that states none is counted with an equal share.
+    /// Maximum rate of all sessions together, in each direction. A session that states its rate waits until that rate
+    /// is available. A session that states no rate is counted with this rate divided by `sessions`.
     pub rate: Option<Rate>,
-    /// The longest duration of a session, from its admission.
+    /// Maximum duration of a session from its admission.
     pub lasts: Duration,
-    /// The most bytes of a session, both directions together.
+    /// Maximum number of bytes of a session, in both directions together.
     pub bytes: u64,
 }
 
 impl Default for AdmissionLimits {
-    /// For a server on its own line: few sessions at once, because each affects the results of the others.
+    /// The limits of a server on its own line. They admit few sessions at the same time, because each affects the
+    /// results of the others.
     fn default() -> Self {
         Self {
             sessions: 4,
@@ -59,7 +61,7 @@ pub struct Ticket(u64);
 pub enum AdmissionAnswer {
     /// The session may begin.
     Admitted(Ticket),
-    /// The session waits until [`Admission::until`] returns its end.
+    /// The session waits. It may begin when [`Admission::until`] returns `Some`.
     Waits(Ticket),
     /// The session is refused.
     Refused(AdmissionRefusal),
@@ -86,7 +88,7 @@ pub enum AdmissionRefusal {
 }
 
 impl AdmissionRefusal {
-    /// The short name in counters.
+    /// Short name of the reason in the server's counters.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Full => "full",
@@ -97,8 +99,8 @@ impl AdmissionRefusal {
     }
 }
 
-/// Whether another session of a household fits beside the others. `most` is the limit of one household; a site may have
-/// [`HOUSEHOLDS_OF_A_SITE`] times as many.
+/// Whether one more session of `household` is within the limits, in addition to the sessions `others`. `most` is the
+/// limit of one household. The limit of a site is `most` times [`HOUSEHOLDS_OF_A_SITE`].
 pub fn fits(household: Household, others: impl Iterator<Item = Household>, most: usize) -> bool {
     let (mut own, mut near) = (0, 0);
     for other in others {
@@ -108,7 +110,7 @@ pub fn fits(household: Household, others: impl Iterator<Item = Household>, most:
     own < most && near < most.saturating_mul(HOUSEHOLDS_OF_A_SITE)
 }
 
-/// Admission control.
+/// The admission control of a server.
 #[derive(Debug)]
 pub struct Admission {
     limits: AdmissionLimits,
@@ -121,7 +123,7 @@ pub struct Admission {
 struct AdmittedSession {
     ticket: Ticket,
     client: AdmissionClient,
-    /// The rate in its busier direction.
+    /// The requested or assumed rate of the session, in the direction with the higher rate.
     needs: Rate,
     /// Whether the session is limited to that rate.
     is_held: bool,
@@ -130,7 +132,7 @@ struct AdmittedSession {
 }
 
 impl Admission {
-    /// `sessions` and `per_household` are raised to 1.
+    /// Admission control with these limits. `sessions` and `per_household` are raised to at least 1.
     pub fn new(limits: AdmissionLimits) -> Self {
         let [sessions, per_household] = [limits.sessions, limits.per_household].map(|count| count.max(1));
         let limits = AdmissionLimits { sessions, per_household, ..limits };
@@ -146,7 +148,7 @@ impl Admission {
         let ticket = Ticket(self.next);
         let is_held = rate.is_some() || self.limits.rate.is_some();
         let session = AdmittedSession { ticket, client, needs, is_held, until: Instant::NEVER };
-        // The queue is first in, first out, except for sessions that wait only for their own household or key.
+        // The queue is first in, first out. Sessions that wait only for their own household or key do not block others.
         let blocked = self.waiting.iter().any(|other| self.has_room_of_its_own(other));
         if !blocked && self.has_room_of_its_own(&session) && self.has_room(&session) {
             self.next += 1;
@@ -165,35 +167,36 @@ impl Admission {
         AdmissionAnswer::Waits(ticket)
     }
 
-    /// Removes a session that has ended or no longer waits.
+    /// Removes a session that has ended or has stopped waiting.
     pub fn leave(&mut self, now: Instant, ticket: Ticket) {
         self.served.retain(|session| session.ticket != ticket);
         self.waiting.retain(|session| session.ticket != ticket);
         self.admit_waiting(now);
     }
 
-    /// The number of sessions before it in the queue, and the length of the queue. `None` if the session does not wait. Stale after the
-    /// next call of [`ask`](Self::ask) or [`leave`](Self::leave).
+    /// The number of sessions before this one in the queue, and the length of the queue. `None` if the session does not
+    /// wait. The values are valid until the next call of [`ask`](Self::ask) or [`leave`](Self::leave).
     pub fn place(&self, ticket: Ticket) -> Option<(usize, usize)> {
         let before = self.waiting.iter().position(|session| session.ticket == ticket)?;
         Some((before, self.waiting.len()))
     }
 
-    /// The latest end of an admitted session. `None` if it waits. Stale after the next call of [`leave`](Self::leave).
+    /// The latest end of an admitted session. `None` if the session waits. The value is valid until the next call of
+    /// [`leave`](Self::leave).
     pub fn until(&self, ticket: Ticket) -> Option<Instant> {
         self.served.iter().find(|session| session.ticket == ticket).map(|session| session.until)
     }
 
-    /// The highest rate of an admitted session in each direction. Unlimited if absent.
+    /// The highest rate of an admitted session in each direction. `None` means unlimited.
     pub fn held_to(&self, ticket: Ticket) -> Option<Rate> {
         let session = self.served.iter().find(|session| session.ticket == ticket)?;
         session.is_held.then_some(session.needs)
     }
 
-    /// Requests admission like [`ask`](Self::ask) for a session that cannot wait.
+    /// Requests admission like [`ask`](Self::ask) for a session whose protocol cannot wait.
     ///
     /// # Errors
-    /// If the session is not admitted at once.
+    /// If the session is not admitted immediately.
     pub fn ask_at_once(
         &mut self,
         now: Instant,
@@ -210,7 +213,7 @@ impl Admission {
         }
     }
 
-    /// The numbers of sessions that measure and that wait.
+    /// The number of sessions that measure, and the number of sessions that wait.
     pub fn tally(&self) -> (usize, usize) {
         (self.served.len(), self.waiting.len())
     }
@@ -229,7 +232,7 @@ impl Admission {
         self.served.push(AdmittedSession { until: now + self.limits.lasts, ..session });
     }
 
-    /// Whether the limits of its household and of its key have room for the session.
+    /// Whether the limits of the session's household and of its key have room for it.
     fn has_room_of_its_own(&self, session: &AdmittedSession) -> bool {
         let served = self.served.iter().map(|other| other.client.household);
         let key = session.client.key.as_ref();
@@ -240,14 +243,14 @@ impl Admission {
 
     /// Whether the limits of the server have room for the session.
     fn has_room(&self, session: &AdmittedSession) -> bool {
-        // The requested rate may be any number.
+        // The requested rate may be any number, so the sum saturates.
         let needs = self.served.iter().map(|other| other.needs.bits_per_s());
         let all = needs.fold(session.needs.bits_per_s(), u64::saturating_add);
         let fits = |most: Rate| all <= most.bits_per_s();
         self.served.len() < self.limits.sessions && self.limits.rate.is_none_or(fits)
     }
 
-    /// The rate that is assumed for a session that states none.
+    /// The rate that is assumed for a session that states no rate.
     fn equal_part(&self) -> Rate {
         let all = self.limits.rate.map_or(0, Rate::bits_per_s);
         Rate::from_bits_per_s(all / self.limits.sessions.max(1) as u64)

@@ -67,13 +67,13 @@ fn one_household_keeps_nobody_else_out() {
         admission.ask(at(0), from(1), None),
         AdmissionAnswer::Refused(AdmissionRefusal::TooManyFromThere)
     );
-    // It waits for its own household, so others need not wait for it.
+    // The second session waits only for its own household, so sessions of others need not wait for it.
     assert!(matches!(admission.ask(at(0), from(2), None), AdmissionAnswer::Admitted(_)));
     admission.leave(at(5), first);
     assert!(admission.until(ticket(again)).is_some());
 }
 
-/// Many IPv6 networks do not give a site more places.
+/// A site with many IPv6 networks has no more places than its limit.
 #[test]
 fn one_site_keeps_nobody_else_out() {
     let at_network = |site: u16, network: u16| {
@@ -104,7 +104,7 @@ fn all_together_carry_no_more_than_the_line() {
     assert!(matches!(admission.ask(at(0), from(1), mbit(60)), AdmissionAnswer::Admitted(_)));
     let waits = ticket(admission.ask(at(0), from(2), mbit(50)));
     assert_eq!(admission.place(waits), Some((0, 1)));
-    // There is room for it, but it is behind a session that has none.
+    // There is room for this session, but it is queued after a session for which there is no room.
     let behind = ticket(admission.ask(at(0), from(3), mbit(40)));
     assert_eq!(admission.place(behind), Some((1, 2)));
     assert_eq!(admission.ask(at(0), from(4), mbit(101)), AdmissionAnswer::Refused(AdmissionRefusal::TooMuch));
@@ -121,7 +121,7 @@ fn who_leaves_before_it_is_let_in_never_is() {
     assert_eq!((admission.until(second), admission.tally()), (None, (0, 0)));
 }
 
-/// Two hundred requests with a limit of twenty: all are served in the order of arrival.
+/// Two hundred sessions request admission, with a limit of twenty. All are served in the order of arrival.
 #[test]
 fn nobody_starves() {
     let limits = AdmissionLimits { sessions: 20, queue: 200, ..limits(20) };
@@ -142,7 +142,8 @@ fn nobody_starves() {
 }
 
 proptest! {
-    /// For any arrivals and departures, no limit is exceeded, no session is served twice, and every waiting session has a reason.
+    /// For any arrivals and departures, no limit is exceeded, no session is served twice, and a session waits only if a
+    /// limit is reached.
     #[test]
     fn limits_hold(steps in proptest::collection::vec((any::<bool>(), 0..6u8, 0..40u64), 1..80)) {
         let limits = AdmissionLimits {
@@ -168,7 +169,8 @@ proptest! {
             prop_assert!(served <= 3 && waiting <= 5);
             let taken: u64 = admission.served.iter().map(|session| session.needs.bits_per_s()).sum();
             prop_assert!(taken <= 60);
-            // A session with room waits only behind one whose household and key have room.
+            // The first waiting session whose household and key have room waits only because a limit of the whole
+            // server is reached.
             if let Some(first) = admission.waiting.iter().find(|session| admission.has_room_of_its_own(session)) {
                 prop_assert!(!admission.has_room(first));
             }
@@ -179,7 +181,7 @@ proptest! {
     }
 }
 
-/// The stated rate may be any number. Sums do not overflow.
+/// The requested rate may be any number, and the sums of rates do not overflow.
 #[test]
 fn who_asks_for_more_than_there_can_be_waits_for_nobody() {
     for rate in [None, Some(Rate::from_bits_per_s(100_000_000))] {

@@ -1,4 +1,4 @@
-//! One end of a phase: the transfer that carries it, in the terms of the protocol.
+//! One end of a phase: runs the transfer of the phase and converts its readings to the types of the protocol.
 //!
 //! The client and the server use the same code. They differ only in the direction of the data.
 
@@ -22,7 +22,7 @@ use crate::protocol::{
     Carrier, ConnectionCounts, DataDirection, DatagramCounts, DatagramLoad, EndReport, MeasurementPhase,
 };
 
-/// Length of the queue of live readings. If it is full, a reading appears only in the outcome.
+/// Maximum length of the queue of live readings. If the queue is full, a reading appears only in the outcome.
 const UNTAKEN: usize = 64;
 
 /// Which end of a phase this is.
@@ -30,12 +30,12 @@ const UNTAKEN: usize = 64;
 pub enum EndRole {
     /// The end that requested the phase.
     Client,
-    /// The end that serves it.
+    /// The end that serves the phase.
     Server,
 }
 
 impl EndRole {
-    /// Whether this end sends, receives, or does both for a direction of data.
+    /// Whether this end sends, receives, or does both, in a phase whose data has the direction `way`.
     pub const fn direction(self, way: DataDirection) -> TransferDirection {
         match (self, way) {
             (_, DataDirection::Both) => TransferDirection::Both,
@@ -54,11 +54,11 @@ impl EndRole {
 pub enum PhaseSockets {
     /// No socket: an idle phase.
     None,
-    /// TCP connections.
+    /// The TCP connections of a phase.
     Tcp {
-        /// In the order of the stream numbers.
+        /// The connections in the order of the stream numbers.
         streams: Vec<TcpStream>,
-        /// The largest receive window of this end, bytes. The kernel chooses it if absent.
+        /// Maximum receive window of this end, bytes. `None` if the kernel chooses it.
         window: Option<u32>,
     },
     /// A UDP socket that is connected to the peer.
@@ -67,7 +67,7 @@ pub enum PhaseSockets {
     Sctp {
         /// The socket.
         socket: UdpSocket,
-        /// The largest receive window of this end, bytes. If absent, a default that suffices for most paths.
+        /// Maximum receive window of this end, bytes. `None` stands for a default that suffices for most paths.
         window: Option<u32>,
     },
 }
@@ -89,11 +89,11 @@ impl PhaseSockets {
 pub enum LiveReading {
     /// The sums over all connections.
     Bytes {
-        /// Since the phase began, ns.
+        /// Time since the phase began, ns.
         at_ns: u64,
         /// Bytes received.
         received: u64,
-        /// Bytes given to the kernel.
+        /// Bytes that were passed to the kernel for sending.
         sent: u64,
     },
     /// The counts of received datagrams.
@@ -126,12 +126,13 @@ impl PhaseOutcome {
     }
 }
 
-/// The limits of what a session may carry.
+/// The limits of the rate and of the amount of data of a session.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Allowance {
-    /// The highest rate in each direction. Unlimited if absent.
+    /// The highest rate in each direction. `None` means unlimited.
     pub rate: Option<Rate>,
-    /// The most bytes that its connections send. Unlimited if absent. Datagrams are checked while they are sent.
+    /// Maximum number of bytes that the connections of the session send. `None` means unlimited. The bytes of datagrams
+    /// are checked elsewhere, while they are sent.
     pub bytes: Option<u64>,
 }
 
@@ -232,16 +233,17 @@ impl RunningPhase {
         self.throttle.set(rate);
     }
 
-    /// The next live reading.
+    /// The next live reading, if one is queued.
     pub fn poll_live(&self) -> Option<LiveReading> {
         self.live.try_recv().ok()
     }
 
-    /// Ends the phase. Connections are aborted. Datagrams in flight are waited for; `sent_there` is the number that the peer has
-    /// sent, if known. The wait stops when `may` returns false for the bytes received and sent.
+    /// Ends the phase. Connections are aborted. In a phase of datagrams, this call waits for datagrams in flight;
+    /// `sent_there` is the number of datagrams that the peer has sent, if known. The wait ends early when `may`, which
+    /// gets the bytes received and sent, returns false.
     ///
     /// # Errors
-    /// If carrying has failed.
+    /// If the transfer has failed.
     pub fn end(
         self,
         sent_there: Option<u64>,
@@ -249,11 +251,11 @@ impl RunningPhase {
     ) -> io::Result<PhaseOutcome> {
         let begun = self.transfer.begun();
         let TransferOutcome { mut report, parts, stopped, ended, .. } = self.transfer.end(sent_there, may)?;
-        // The wait for datagrams in flight does not lengthen the phase.
+        // The wait for datagrams in flight does not count as part of the phase.
         let stopped = Some(stopped).filter(|_| matches!(self.carrier, Carrier::Udp { .. }));
         let lasted = lasted([begun, ended], stopped, self.lasts);
         report.threads_ns = parts.len() as u64 * lasted;
-        // The protocol has the congestion control of senders only.
+        // In the protocol, only senders report their congestion control.
         let receives = |way| self.role.direction(way) == TransferDirection::Receives;
         report.congestion.take_if(|_| self.carrier.way().is_some_and(receives));
         let PhaseOutcome { counted, heard, .. } =
@@ -287,12 +289,12 @@ fn keep_readings(
             }
             PartReading::Source(_) => return,
         };
-        // If the queue is full, the reader gets a later reading.
+        // If the queue is full, this reading is skipped, and the reader gets a later one.
         let _ = queue.try_send(live);
     })
 }
 
-/// The share of each of `count` connections, B/s, if `most` limits all of them together.
+/// The rate limit of each of `count` connections, B/s, if `most` is the limit of all of them together.
 fn each_of(most: Option<Rate>, count: usize) -> Option<u32> {
     Some(pacing(Rate::from_bits_per_s(most?.bits_per_s() / count.max(1) as u64)))
 }

@@ -1,11 +1,12 @@
-//! Conversion of readings to the protocol's types.
+//! Converts the readings of a transfer to the types of the protocol.
 
 use netrig_bulk::{SinkReading, StreamCounts};
 use netrig_core::{Duration, Instant};
 
 use crate::protocol::{ConnectionCounts, DatagramCounts};
 
-/// Silence of this length before the end of a phase is that of the path, not the wait for datagrams in flight.
+/// If no datagram arrived for this time before the end of a phase, the path was silent. A shorter silence is the wait
+/// for datagrams in flight.
 const STRAGGLERS: Duration = Duration::from_millis(200);
 
 impl From<&StreamCounts> for ConnectionCounts {
@@ -31,7 +32,7 @@ impl From<&StreamCounts> for ConnectionCounts {
     }
 }
 
-/// The counts of datagrams at a reading. `begun` is the start of the phase, ns of `CLOCK_MONOTONIC`.
+/// The counts of received datagrams at a reading. `begun` is the start of the phase, ns of `CLOCK_MONOTONIC`.
 pub(super) fn heard_of(taken: &SinkReading, begun: u64) -> DatagramCounts {
     DatagramCounts {
         at_ns: taken.at - begun,
@@ -46,15 +47,17 @@ pub(super) fn heard_of(taken: &SinkReading, begun: u64) -> DatagramCounts {
     }
 }
 
-/// The duration of a phase that began and ended at these times, ns. Datagrams are sent until the planned end, which the receiver
-/// knows. The message that ends the phase may be lost and arrive late.
+/// The duration of a phase, ns, that began and ended at these times of `CLOCK_MONOTONIC`. For datagrams, `stopped` is
+/// the time at which the receiver learned of the end. The message that ends the phase may be lost and then arrives
+/// late, but the receiver knows the planned duration `lasts`, which bounds the result.
 pub(super) fn lasted([begun, ended]: [u64; 2], stopped: Option<u64>, lasts: u64) -> u64 {
     stopped.map_or(ended.saturating_sub(begun), |stopped| stopped.saturating_sub(begun).min(lasts))
 }
 
-/// The readings up to the last datagram: the wait for datagrams in flight does not count as silence. The last reading has the time
-/// of the last arrival and covers at least half an interval. Silence before the end of the phase (`lasted`, ns) is that of the path
-/// and stays.
+/// The readings up to the last datagram. The readings after the last datagram are removed, because the wait for
+/// datagrams in flight is not silence of the path. The last remaining reading gets the time of the last arrival. If it
+/// covers less than half an interval, it is merged with the reading before. If the silence began well before the end of
+/// the phase (`lasted`, ns), the path caused it, and the readings until the end of the phase are kept.
 pub(super) fn until_silence(mut heard: Vec<DatagramCounts>, lasted: u64) -> Vec<DatagramCounts> {
     let all = heard.last().map_or(0, |last| last.bytes);
     let Some(at) = heard.iter().position(|reading| reading.bytes == all).filter(|_| all > 0) else {
@@ -77,7 +80,7 @@ pub(super) fn until_silence(mut heard: Vec<DatagramCounts>, lasted: u64) -> Vec<
     heard
 }
 
-/// Minimum, mean and maximum of two sets with these counts.
+/// Minimum, mean and maximum of two sets together. `counts` has the number of values in each set.
 fn both(one: Option<[i64; 3]>, other: Option<[i64; 3]>, counts: [u64; 2]) -> Option<[i64; 3]> {
     let (Some(one), Some(other)) = (one, other) else { return one.or(other) };
     let [a, b] = counts.map(|count| count.max(1) as f64);
@@ -104,7 +107,7 @@ mod tests {
         heard.iter().map(|reading| reading.at_ns / MS).collect()
     }
 
-    /// One second of datagrams without a pause. The message that ends the phase arrives 600 ms late.
+    /// Datagrams arrive for one second without a pause. The message that ends the phase arrives 600 ms late.
     #[test]
     fn a_word_that_comes_late_makes_a_phase_no_longer() {
         let came = || {
@@ -116,9 +119,9 @@ mod tests {
         assert_eq!(lasts, 1000 * MS);
         let kept = until_silence(came(), lasts);
         assert_eq!((kept.len(), kept.last().map(|last| last.bytes)), (10, Some(100)));
-        // An aborted phase ends when it is aborted.
+        // An aborted phase ends at the time of the abort.
         assert_eq!(lasted([begun, 507 * MS], Some(507 * MS), 1000 * MS), 500 * MS);
-        // Connections are carried until the phase is ended.
+        // Connections carry data until the phase is ended.
         assert_eq!(lasted([begun, told], None, 1000 * MS), 1600 * MS);
     }
 
@@ -131,7 +134,7 @@ mod tests {
         // The last interval ends with the last arrival. If it is too short for a rate, it is merged with the one before it.
         assert_eq!(times(&until_silence(all(260), 250 * MS)), [100, 200, 260]);
         assert_eq!(times(&until_silence(all(205), 200 * MS)), [100, 205]);
-        // Silence in the phase stays.
+        // A silence before the end of the phase is kept.
         assert_eq!(times(&until_silence(all(205), 450 * MS)), [100, 200, 300, 400]);
         let none: Vec<DatagramCounts> = (1..4).map(|n| heard(n * 100, 0, 0)).collect();
         assert_eq!(times(&until_silence(none, 100 * MS)), [100, 200, 300]);

@@ -7,55 +7,60 @@ use crate::measure::{LineCapacity, PhaseReport, SpeedReport};
 use crate::meter::{ConnectionSummary, Delays, OneWay};
 use crate::protocol::{Carrier, DataDirection, Datagrams, EndReport};
 
-/// A processor that handles packets for this share of the time has no time left for programs.
+/// A processor that handles packets (softirq) for more than this share of the time has no time left for programs.
 const SOFTIRQ: f64 = 0.9;
 
-/// Share of stolen time from which the hypervisor is the limit.
+/// Share of stolen processor time above which the hypervisor is the limit.
 const STOLEN: f64 = 0.1;
 
-/// How long a window or a buffer must limit the sender, and how long packets must be queued.
+/// Thresholds of the time for which a window or a buffer must limit the sender, and of the time for which packets must
+/// be queued.
 const THRESHOLDS: LimitThresholds = LimitThresholds::CONCLUSIVE;
 
-/// A sender that had nothing to send for this share of the time wrote too late.
+/// If TCP had nothing to send for more than this share of the time, the sending program wrote too late.
 const IDLE: f64 = 0.15;
 
-/// A window that limited the sender for `HELD_BACK_AT_TIMES` of the time, and of which `FILLED` was used per round trip, was the
-/// limit, too: the kernel counts the rest of the time of a paced sender as pacing.
+/// Thresholds for a paced sender, for which the kernel counts most of the time as pacing. The window was the limit if
+/// it limited the sender for the share `HELD_BACK_AT_TIMES` of the time, and the share `FILLED` of it was used per
+/// round trip.
 const HELD_BACK_AT_TIMES: f64 = 0.05;
 const FILLED: f64 = 0.7;
 
-/// A transfer with this share of the capacity has reached the line.
+/// A transfer that reached this share of the capacity is limited by the line.
 const REACHED: f64 = 0.9;
 
-/// A radio delivers less than three quarters of the bit rate of its frames (IEEE 802.11: gaps, preambles, acknowledgements), and
-/// less if it shares the channel. A transfer with this share has reached the capacity of the radio.
+/// A radio delivers less than three quarters of the bit rate of its frames (IEEE 802.11: gaps, preambles,
+/// acknowledgements), and less if it shares the channel. A transfer that reached this share of the bit rate is limited
+/// by the radio.
 const RADIO: f64 = 0.4;
 
-/// If the congestion window exceeds the data in flight by the factor `LET`, something else limits the sender. It is the send buffer if
-/// the share `HELD` of it, as the kernel counts it, was in flight.
+/// If the congestion window exceeds the data in flight by the factor `LET`, something else limits the sender. The send
+/// buffer is that limit if the data in flight exceed the share `HELD` of its size as the kernel counts it.
 const LET: f64 = 1.5;
 const HELD: f64 = 0.5;
 
-/// Share of headers from which short packets are the verdict.
+/// If headers take more than this share of the line, the verdict is short packets.
 const HEADERS: f64 = 0.1;
 
-/// Loss below this share does not affect congestion control.
+/// Packet loss below this share does not noticeably affect congestion control.
 const LOSSY: f64 = 3e-4;
 
-/// If the receiving host dropped this share of the lost packets, the path did not lose them. The same share of a time attributes it
-/// to a cause.
+/// If the receiving host dropped this share of the lost packets, the path did not lose them. The same share applies to
+/// times: a cause explains a waiting time if it accounts for this share of it.
 const MOST: f64 = 0.5;
 
-/// If the receiving host dropped this share of the packets that reached it, the host is the limit, whatever the path loses.
+/// If the receiving host dropped this share of the packets that reached it, the host is the limit, regardless of the
+/// loss on the path.
 const MUCH: f64 = 0.05;
 
-/// In a shorter phase, s, retransmissions may still be in flight.
+/// Minimum duration of a phase for the verdict of a black hole, s. In a shorter phase, retransmissions may still be in
+/// flight.
 const PATIENCE_S: f64 = 1.0;
 
-/// Fewest readings for a verdict.
+/// Minimum number of readings for a verdict.
 const FEWEST: usize = 3;
 
-/// If less than this share was lost, all offered data arrived.
+/// If less than this share of the packets was lost, all offered data count as arrived.
 const ALL: f64 = 1e-3;
 
 /// All evidence on one direction.
@@ -69,12 +74,13 @@ pub(super) struct LimitEvidence<'a> {
     idle_ways: Option<&'a OneWay>,
     /// The rate limit of the server, payload bits per second.
     held_to: Option<f64>,
-    /// Whether the path does not leave the host.
+    /// Whether both ends are on the same host.
     within: bool,
 }
 
 impl<'a> LimitEvidence<'a> {
-    /// For one direction, alone or with both directions loaded. A phase of connections is preferred to one of datagrams.
+    /// The evidence for one direction, either loaded alone or (`at_once`) together with the other direction. A phase of
+    /// connections is preferred to a phase of datagrams.
     pub fn of(report: &'a SpeedReport, way: DataDirection, at_once: bool) -> Option<Self> {
         let phases = || report.phases.iter().filter(|phase| phase.way == way);
         let wanted = |phase: &&PhaseReport| (phase.carrier.way() == Some(DataDirection::Both)) == at_once;
@@ -127,8 +133,8 @@ impl<'a> LimitEvidence<'a> {
         self.by_radio(&limit).unwrap_or(limit)
     }
 
-    /// The limit of the path as that of a radio, if the rate is a large share of the bit rate of its frames, or if the frames that it
-    /// gave up explain the loss.
+    /// Returns the radio as the limit instead of the path, if the rate is a large share of the bit rate of the radio's
+    /// frames, or if the frames that the radio discarded explain the loss.
     fn by_radio(&self, limit: &LimitingFactor) -> Option<LimitingFactor> {
         let (carries, loses) = match limit {
             LimitingFactor::Line { bits_per_s, .. } => (*bits_per_s, false),
@@ -168,9 +174,9 @@ impl<'a> LimitEvidence<'a> {
         self.phase.layers.map_or(0.0, |layers| layers.ip)
     }
 
-    /// Delays under load and on the idle path, s: the median one-way delay of the echoes in the direction of the data, or the median
-    /// round-trip time if the clocks allow no one-way delays. Without echoes (servers of iperf3), the mean and the minimum round-trip time
-    /// of the kernel.
+    /// Delays under load and on the idle path, s. They are the median one-way delays of the echoes in the direction of
+    /// the data, or the median round-trip times if the clocks allow no one-way delays. Without echoes (iperf3 servers),
+    /// they are the kernel's mean and minimum round-trip times.
     fn delays(&self) -> Option<PathDelays> {
         let kernel =
             || self.connections().and_then(|told| PathDelays::of(told.round_trip_s, told.least_round_trip_s));
@@ -188,7 +194,7 @@ impl<'a> LimitEvidence<'a> {
         PathDelays::of(loaded, self.idle.and_then(|idle| idle.p50_s))
     }
 
-    /// Delay above that of the idle path, s.
+    /// Queueing delay, s: the delay under load minus the delay on the idle path.
     fn queue_s(&self) -> f64 {
         self.delays().map_or(0.0, PathDelays::added_s)
     }
@@ -201,11 +207,12 @@ impl<'a> LimitEvidence<'a> {
         self.phase.connections.as_ref()
     }
 
-    /// Almost no data arrives, data is retransmitted, and the short echoes are answered.
+    /// The path is a black hole for long packets if almost no data arrive, data are retransmitted, and the short echoes
+    /// are answered.
     fn black_hole(&self) -> Option<LimitingFactor> {
         let connections = self.connections()?;
         let echoes = self.phase.delays.is_some_and(|delays| delays.p50_s.is_some());
-        // Not even a packet per connection: on a slow line, retransmissions do arrive.
+        // On a slow line, retransmissions arrive. In a black hole, less than one packet per connection arrives.
         let mtu = self.phase.sender.path_mtu;
         let one_each = u64::from(self.phase.carrier.streams().max(1)) * u64::from(mtu.unwrap_or(0));
         let series = &self.phase.series;
@@ -215,8 +222,8 @@ impl<'a> LimitEvidence<'a> {
         (stuck && echoes && !self.is_queued()).then_some(LimitingFactor::BlackHole { mtu, sent_again })
     }
 
-    /// Too little data for a verdict: the phase was aborted early, or no data arrived over connections. For datagrams, a loss of all is a
-    /// result.
+    /// Too little data for a verdict: the phase was aborted early, or no data arrived over connections. If all
+    /// datagrams of a longer phase are lost, this is a result.
     fn too_little(&self) -> Option<LimitingFactor> {
         let few = self.phase.series.at_s.len() < FEWEST;
         (self.phase.throughput.is_none() && (few || self.phase.carrier.adapts()))
@@ -232,12 +239,12 @@ impl<'a> LimitEvidence<'a> {
         (reached >= REACHED * held_to).then_some(LimitingFactor::Server { bits_per_s: held_to, reached })
     }
 
-    /// The capacity of the line from a search that no host limited.
+    /// The capacity of the line, if a search saturated the line and no host limited it.
     fn line(&self) -> Option<&LineCapacity> {
         self.searched.filter(|capacity| capacity.found.saturated && !capacity.by_hosts)
     }
 
-    /// The transfer reached nearly the capacity of the line.
+    /// The transfer reached the capacity of the line, or nearly.
     fn line_reached(&self) -> Option<LimitingFactor> {
         let line = self.line()?;
         let reached = self.reached();
@@ -259,12 +266,13 @@ impl<'a> LimitEvidence<'a> {
         }
     }
 
-    /// Queueing delay of other traffic on a full line, s. The queue of the search itself may be longer.
+    /// Queueing delay that other traffic has on a full line, s. The queue of the search itself may be longer.
     fn queue_of(&self, line: &LineCapacity) -> f64 {
         self.delays().map_or(line.found.queue_ns as f64 * 1e-9, PathDelays::added_s)
     }
 
-    /// A processor that affected the connections: the receiver read too late and the window closed, or the sender wrote too late.
+    /// A processor slowed the connections: the receiver read too late, so that the window closed, or the sender wrote
+    /// too late.
     fn processor(&self) -> Option<LimitingFactor> {
         let connections = self.connections()?;
         let closed = connections.window_limited.unwrap_or(0.0);
@@ -275,20 +283,21 @@ impl<'a> LimitEvidence<'a> {
         (takes || gives).then(|| self.of_processor(!takes))
     }
 
-    /// A processor at the end that sends, or at the one that receives.
+    /// The limit is the processor of the sending or the receiving host, or the hypervisor of this host.
     fn of_processor(&self, sends: bool) -> LimitingFactor {
         let (report, end) =
             if sends { (&self.phase.sender, self.sends()) } else { (&self.phase.receiver, self.receives()) };
         let stolen = report.host.processors.iter().map(|share| share.steal).fold(0.0, f64::max);
         let [ran, waited] = report.thread_shares();
-        // The rest of the wait is due to other programs of the host.
+        // The part of the wait that is not stolen time is due to other programs on the host.
         if stolen > STOLEN.max(MOST * waited) {
             return LimitingFactor::Stolen { end, share: stolen };
         }
         LimitingFactor::Processor { end, sends, ran, waited, softirq: softirq(report) }
     }
 
-    /// A host with saturated processors, if no other limit was found. If both hosts are saturated, the one with the higher demand.
+    /// A host has saturated processors, and no other limit was found. If both hosts are saturated, the limit is the one
+    /// with the higher demand.
     fn starved(&self) -> Option<LimitingFactor> {
         let wanted = |report: &EndReport| report.thread_shares().iter().sum::<f64>();
         let flooded = |report: &EndReport| softirq(report) > SOFTIRQ;
@@ -321,8 +330,9 @@ impl<'a> LimitEvidence<'a> {
         })
     }
 
-    /// The kernel counts the time for which the buffer limited the sender, except for a paced sender. For that, a buffer set by an option
-    /// is the limit if the data in flight is far below the congestion window.
+    /// The send buffer is the limit. The kernel counts the time for which the buffer limited the sender, except for a
+    /// paced sender. For a paced sender, a buffer whose size an option set is the limit if the data in flight are far
+    /// below the congestion window.
     fn send_buffer(&self) -> Option<LimitingFactor> {
         let connections = self.connections()?;
         let share = connections.buffer_limited?;
@@ -349,7 +359,7 @@ impl<'a> LimitEvidence<'a> {
         Some(payload / 8.0 * self.connections()?.round_trip_s? / f64::from(streams))
     }
 
-    /// Data is not queued, but its acknowledgements are.
+    /// The data are not queued, but their acknowledgements are.
     fn way_back(&self) -> Option<LimitingFactor> {
         let back =
             if matches!(self.way, DataDirection::Up) { DataDirection::Down } else { DataDirection::Up };
@@ -358,16 +368,16 @@ impl<'a> LimitEvidence<'a> {
             .then(|| LimitingFactor::WayBack { reached: self.reached(), queue_s: back.added_s() })
     }
 
-    /// A search that was aborted or ran out of time says nothing about the line.
+    /// A search that was aborted or ran out of time does not show the capacity of the line.
     fn unfinished(&self) -> Option<LimitingFactor> {
         self.phase.capacity.filter(|capacity| !capacity.complete).map(|_| LimitingFactor::Unfinished)
     }
 
-    /// No host limited the transfer, and it stayed below the capacity: congestion control reacted to losses.
+    /// The transfer stayed below the capacity, and no host limited it: congestion control reacted to losses.
     fn line_missed(&self) -> Option<LimitingFactor> {
         let connections = self.connections()?;
         let Some(line) = self.line() else { return self.queue_or_loss() };
-        // A search that ended before that stage says nothing about random loss.
+        // A search that ended before it measured the loss below the capacity does not show random loss.
         let Some(lossy) = line.found.loss_beneath else { return self.queue_or_loss() };
         connections.bytes_again.filter(|bytes| *bytes > 0)?;
         if lossy > LOSSY {
@@ -385,7 +395,8 @@ impl<'a> LimitEvidence<'a> {
         Some(self.of_line(line))
     }
 
-    /// The verdict without a search: a line queues packets, other losses come without a queue.
+    /// The verdict without a search: if packets are queued, the limit is the line; if packets are lost without a queue,
+    /// it is the loss.
     fn queue_or_loss(&self) -> Option<LimitingFactor> {
         let reached = self.reached();
         let came = self.phase.receiver.datagrams.unwrap_or_default();
@@ -429,7 +440,7 @@ impl<'a> LimitEvidence<'a> {
         })
     }
 
-    /// A search that never saturated the line.
+    /// The limit of a search that never saturated the line.
     fn most_offered(&self) -> Option<LimitingFactor> {
         let capacity = self.phase.capacity.as_ref()?;
         let found = &capacity.found;
@@ -442,7 +453,7 @@ impl<'a> LimitEvidence<'a> {
         })
     }
 
-    /// A search that was limited by the processors of a host.
+    /// The limit of a search that the processors of a host limited.
     fn search_starved(&self) -> Option<LimitingFactor> {
         self.phase.capacity.as_ref().filter(|capacity| capacity.by_hosts).and_then(|_| self.starved())
     }
@@ -451,12 +462,12 @@ impl<'a> LimitEvidence<'a> {
         let line = self.phase.capacity.as_ref().filter(|capacity| capacity.found.saturated)?;
         let (bits_per_s, found) = (line.layers.ip, &line.found);
         Some(if is_policer(line) && self.within {
-            // On the loopback path only the processors of the host can drop packets.
+            // On the loopback path, packets are dropped only because the processors of the host are too slow.
             self.of_processor(false)
         } else if is_policer(line) {
             LimitingFactor::Policer { bits_per_s, reached: bits_per_s, lost: found.loss_above }
         } else {
-            // The search fills its own queue, in which other traffic need not wait.
+            // The search fills its own queue. Other traffic does not necessarily wait in the same queue.
             let flooded = found.queue_ns as f64 * 1e-9;
             let loaded = self.phase.delays.and_then(|delays| delays.p95_s);
             let others = PathDelays::of(loaded, self.idle.and_then(|idle| idle.p50_s));
@@ -480,24 +491,26 @@ impl<'a> LimitEvidence<'a> {
     }
 }
 
-/// Whether the line drops packets above its rate without a queue.
+/// Whether the line drops packets above its rate without queueing them.
 fn is_policer(line: &LineCapacity) -> bool {
     let datagram_s = 1.0 / line.found.arrived.max(f64::MIN_POSITIVE);
     let queue_s = line.found.queue_ns as f64 * 1e-9;
-    // Without the loss below the rate there is no comparison.
+    // The loss above the rate is compared with the loss below it. If the loss below the rate was not measured, the line
+    // does not count as a policer.
     line.found.loss_beneath.is_some_and(|beneath| line.found.loss_above > 2.0 * beneath)
         && queue_s < THRESHOLDS.queued_s.max(2.0 * datagram_s)
 }
 
-/// Whether a host limited a search: it dropped received datagrams, or a thread that carries data had no processor time left.
+/// Whether a host limited a search: it dropped received datagrams, or a thread that carries data had no processor time
+/// left.
 pub(crate) fn is_by_hosts(phase: &PhaseReport) -> bool {
-    // A sender that saturated the line was not the limit, however busy it was.
+    // A sender that saturated the line was not the limit, even if it was busy.
     let offered_enough = phase.capacity.is_some_and(|capacity| capacity.found.saturated);
     is_dropped_by_host(phase) || phase.receiver.is_starved() || (!offered_enough && phase.sender.is_starved())
 }
 
-/// Whether data was held back for a large share of the time and the threads waited for a processor for most of that. Between two
-/// runs a thread may also sleep while the requested data is in flight.
+/// Whether the data were delayed for a large share of the time, and the threads waited for a processor for most of it.
+/// In the rest of the time, a thread may sleep while the requested data are in flight.
 fn is_waiting(report: &EndReport, held_back: f64) -> bool {
     let [_, waited] = report.thread_shares();
     THRESHOLDS.is_held_back(held_back) && waited > MOST * held_back
@@ -507,7 +520,7 @@ fn softirq(report: &EndReport) -> f64 {
     report.host.processors.iter().map(|share| share.softirq).fold(0.0, f64::max)
 }
 
-/// Datagrams that reached the receiving host but no program: dropped by the socket or by the queues of the processors.
+/// Datagrams that reached the receiving host but no program: the socket or the queues of the processors dropped them.
 fn dropped(receiver: &EndReport, came: &Datagrams) -> u64 {
     let before = receiver.host.losses.get("softnet.dropped").copied().unwrap_or(0);
     came.dropped.unwrap_or(0).saturating_add(before)

@@ -1,4 +1,4 @@
-//! The possible limits of a measurement, and the verdict.
+//! The possible limits of a measurement, and the verdict on a direction.
 
 use schemars::JsonSchema;
 use serde::Serialize;

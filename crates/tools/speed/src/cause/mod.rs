@@ -1,11 +1,12 @@
-//! The limit of a measurement: one sentence, the counter that proves it, and advice against it.
+//! The limit of a measurement: a sentence, the counters that prove it, and advice on how to remove it.
 //!
-//! The tightest limit decides the rate of a transfer, and each kind leaves its own trace. A line has a queue, a policer loses
-//! packets without one. The kernel counts the time for which a window or a send buffer limited the sender. A busy processor makes a
-//! thread wait, and a full socket buffer drops datagrams. [`verdicts`] checks these traces in the order in which one hides
-//! another. If none is conclusive, the verdict is [`LimitingFactor::Unknown`].
+//! The tightest limit determines the rate of a transfer, and each kind of limit has its own symptoms. A line has a
+//! queue. A policer drops packets without a queue. The kernel counts the time for which a window or a send buffer
+//! limited the sender. A busy processor makes a thread wait, and a full socket buffer drops datagrams. [`verdicts`]
+//! checks the limits one after the other. A limit that can also cause the symptoms of others is checked before them. If
+//! none is conclusive, the verdict is [`LimitingFactor::Unknown`].
 //!
-//! It is pure: its only input is the report.
+//! The computation is pure: its only input is the report.
 
 mod evidence;
 mod limit;
@@ -17,8 +18,8 @@ use evidence::LimitEvidence;
 pub(crate) use evidence::is_by_hosts;
 pub use limit::{LimitVerdict, LimitingFactor, MeasuredHost};
 
-/// One verdict for each measured direction, alone and with both directions loaded. If connections carried data, the verdict is about
-/// them, and a capacity search is evidence.
+/// Returns a verdict for each measured direction that was loaded alone, and for each direction that was loaded together
+/// with the other. If connections carried data, the verdict is about them, and the capacity search serves as evidence.
 pub fn verdicts(report: &SpeedReport) -> Vec<LimitVerdict> {
     let ways = [false, true]
         .into_iter()

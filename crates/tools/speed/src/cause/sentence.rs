@@ -1,16 +1,17 @@
-//! A limit in words.
+//! Text about a limit: the sentence, the proof and the advice.
 
 use super::limit::{LimitingFactor, MeasuredHost};
 use crate::protocol::DataDirection;
 use netrig_core::number::{measured_share, rate, size, time};
 
-/// The kernel offers about half of a receive buffer as its window: the other half is for its own book-keeping.
+/// Size of a receive buffer divided by its window. The kernel offers about half of the buffer as the window and uses
+/// the other half for book-keeping.
 const BUFFER_OF_WINDOW: f64 = 2.0;
 
-/// The same of a buffer to send from: what is underway takes about twice its length there.
+/// Size of a send buffer divided by the data in it. Data in flight take about twice their length in the buffer.
 const BUFFER_OF_DATA: f64 = 2.0;
 
-/// What limited it, in one sentence.
+/// A sentence that states what limited the transfer.
 pub(super) fn sentence(limit: &LimitingFactor, way: DataDirection, at_once: bool) -> String {
     let name = name(way, at_once);
     let what = match limit {
@@ -72,7 +73,7 @@ pub(super) fn sentence(limit: &LimitingFactor, way: DataDirection, at_once: bool
     format!("{name} is limited by {what}")
 }
 
-/// What was counted.
+/// The counts that prove the limit, as text.
 pub(super) fn proof(limit: &LimitingFactor) -> String {
     match limit {
         LimitingFactor::Line { bits_per_s, reached, queue_s } => line_proof(*queue_s, reached / bits_per_s),
@@ -171,12 +172,12 @@ fn wifi_proof(bits_per_s: Option<f64>, signal_dbm: Option<i8>, [sent_again, fail
     )
 }
 
-/// How much a buffer holds, if that is known.
+/// The size of a buffer as a phrase. Empty if the size is not known.
 fn holding(bytes: Option<u64>) -> String {
     bytes.map_or_else(String::new, |bytes| format!(" of {}", size(bytes as f64)))
 }
 
-/// The remedy.
+/// Advice on how to remove the limit, if that is possible.
 pub(super) fn advice(limit: &LimitingFactor) -> Option<String> {
     let advice = match limit {
         LimitingFactor::Line { bits_per_s, queue_s, .. } if *queue_s > 0.05 => format!(

@@ -10,7 +10,7 @@ use crate::search::FoundCapacity;
 
 const MBIT: f64 = 1e6;
 
-/// Checks that a value has a form, or prints it.
+/// Asserts that a value matches a pattern. Prints the value if it does not.
 macro_rules! assert_matches {
     ($value:expr, $($form:tt)+) => {{
         let value = $value;
@@ -43,12 +43,13 @@ fn throughput(bits_per_s: f64) -> Throughput {
     }
 }
 
-/// A rate of IP packets with segments of 1448 B.
+/// The rates of all layers for a rate of IP packets, bit/s, that carry segments of 1448 B.
 fn layers(ip: f64) -> Layers {
     PacketShape::segment(1448, true, true).layers(ip * 1448.0 / 1500.0)
 }
 
-/// A download of four connections over an idle host that got so much: nothing held it back, and nothing was sent again.
+/// A download over four connections that received data at the rate `ip`, bit/s of IP packets. Nothing limited the
+/// sender, nothing was retransmitted, and the hosts were idle.
 fn download(ip: f64) -> PhaseReport {
     PhaseReport {
         way: DataDirection::Down,
@@ -78,7 +79,8 @@ fn download(ip: f64) -> PhaseReport {
     }
 }
 
-/// What a search has found: so much arrived of a line with such a queue, such a share of which was lost beneath.
+/// The result of a search on a line that delivers `ip` bit/s of IP packets and has a queue of `queue_s`. `loss` has the
+/// share of packets lost above the capacity and below it.
 fn searched(ip: f64, queue_s: f64, loss: [f64; 2]) -> PhaseReport {
     let found = FoundCapacity {
         within_ns: [0; 2],
@@ -120,7 +122,8 @@ fn report(phases: Vec<PhaseReport>) -> SpeedReport {
     }
 }
 
-/// What limited the download, of a transfer that `change` has left its mark on, beside a search.
+/// The limit of a download with the rate `ip`, after `change` has modified its report, with the result of a search if
+/// there is one.
 fn judged(ip: f64, search: Option<PhaseReport>, change: impl FnOnce(&mut PhaseReport)) -> LimitingFactor {
     let mut phase = download(ip);
     change(&mut phase);
@@ -144,9 +147,10 @@ fn line() -> Option<PhaseReport> {
 fn who_gets_all_that_the_line_carries_has_reached_it() {
     let limit = judged(98.0 * MBIT, line(), |phase| phase.delays = Some(delays(0.06)));
     assert_matches!(limit, LimitingFactor::Line { queue_s, .. } if (queue_s - 0.04).abs() < 1e-9);
-    // With a queue per flow the echoes do not wait, even if the search has filled its queue.
+    // If the line has a queue per flow, the echoes do not wait, even though the search has filled its own queue.
     assert_matches!(judged(98.0 * MBIT, line(), |_| {}), LimitingFactor::Line { queue_s: 0.0, .. });
-    // Even if the window or a thread had something to do with it: it would have got no more.
+    // The line is the limit even if the window or a thread also limited the transfer: without them, it would not have
+    // been faster.
     let limit = judged(98.0 * MBIT, line(), |phase| {
         connections(phase).window_limited = Some(0.9);
         phase.receiver.waited_ns = 990;
@@ -164,7 +168,7 @@ fn a_policer_loses_and_keeps_nothing_waiting() {
     }
 }
 
-/// On the loopback path there is no policer.
+/// The loopback path has no policer.
 #[test]
 fn on_a_path_within_a_host_there_is_no_policer() {
     let mut report = report(vec![searched(100.0 * MBIT, 0.0, [0.09, 0.0])]);
@@ -173,7 +177,7 @@ fn on_a_path_within_a_host_there_is_no_policer() {
     assert_matches!(limit, LimitingFactor::Processor { .. });
 }
 
-/// The loss at a fixed rate says nothing about other rates, and involves no congestion control.
+/// The loss at a fixed rate does not show the loss at other rates, and involves no congestion control.
 #[test]
 fn loss_without_a_search_is_told_for_what_it_is() {
     let verdict_of = |phase| verdict(&report(vec![phase]), DataDirection::Down, false).unwrap();
@@ -189,7 +193,7 @@ fn loss_whatever_the_rate_is_none_of_the_line() {
     let lossy = Some(searched(99.0 * MBIT, 0.05, [0.1, 0.01]));
     let limit = judged(8.0 * MBIT, lossy, |phase| connections(phase).bytes_again = Some(1));
     assert_matches!(limit, LimitingFactor::Loss { share, .. } if (share - 0.01).abs() < 1e-9);
-    // A line with too short a queue is a line.
+    // If the queue of a line is too short for congestion control, the line is still the limit.
     let short = Some(searched(100.0 * MBIT, 0.002, [0.09, 0.0]));
     let limit = judged(60.0 * MBIT, short, |phase| connections(phase).bytes_again = Some(1));
     assert_matches!(limit, LimitingFactor::Line { .. });
@@ -199,7 +203,7 @@ fn loss_whatever_the_rate_is_none_of_the_line() {
 fn what_holds_a_sender_back_is_told_by_its_kernel() {
     let limit = judged(8.0 * MBIT, line(), |phase| connections(phase).window_limited = Some(0.6));
     assert_matches!(limit, LimitingFactor::Window { end: MeasuredHost::Client, connections: 4, .. });
-    // A paced sender is limited at times only, although each round trip uses the whole window.
+    // A paced sender is limited for only a part of the time, although each round trip uses the whole window.
     let limit = judged(8.0 * MBIT, line(), |phase| {
         let in_flight = layers(8.0 * MBIT).payload / 8.0 * 0.02 / 4.0;
         *connections(phase) =
@@ -224,7 +228,7 @@ fn a_processor_is_the_limit_if_it_left_its_mark() {
         connections(phase).busy = Some(0.3);
     });
     assert_matches!(limit, LimitingFactor::Processor { end: MeasuredHost::Server, sends: true, .. });
-    // The hypervisor may have caused most of the wait, or a small part.
+    // The hypervisor caused most of the wait for a processor, or a small part of it.
     let beside = |steal, waited_ns| {
         judged(8.0 * MBIT, line(), |phase| {
             (phase.sender.ran_ns, phase.sender.waited_ns) = (990 - waited_ns, waited_ns);
@@ -236,7 +240,8 @@ fn a_processor_is_the_limit_if_it_left_its_mark() {
     let (most, little) = (beside(0.4, 500), beside(0.12, 900));
     assert_matches!(most, LimitingFactor::Stolen { end: MeasuredHost::Server, .. });
     assert_matches!(little, LimitingFactor::Processor { end: MeasuredHost::Server, .. });
-    // A thread that waits for a processor also sleeps until the requested data arrives, longer on a longer path.
+    // A thread that waits for a processor also sleeps until the requested data arrive. This takes longer on a longer
+    // path.
     let of_path = |waited_ns, window_limited| {
         judged(8.0 * MBIT, line(), |phase| {
             phase.receiver.waited_ns = waited_ns;
@@ -245,14 +250,14 @@ fn a_processor_is_the_limit_if_it_left_its_mark() {
     };
     let limit = of_path(700, 0.6);
     assert_matches!(limit, LimitingFactor::Processor { end: MeasuredHost::Client, sends: false, .. });
-    // A window that is closed for longer than anybody is waited for is short.
+    // If the window is closed for longer than the thread waits for a processor, the window is too short.
     assert_matches!(of_path(300, 0.9), LimitingFactor::Window { end: MeasuredHost::Client, .. });
     let limit = judged(8.0 * MBIT, line(), |phase| {
         phase.sender.waited_ns = 600;
         connections(phase).busy = Some(0.4);
     });
     assert_matches!(limit, LimitingFactor::Processor { end: MeasuredHost::Server, sends: true, .. });
-    // A waiting thread that delays no data is not the limit, which is unknown.
+    // A waiting thread that delays no data is not the limit. The limit is then unknown.
     assert_eq!(
         judged(8.0 * MBIT, line(), |phase| phase.receiver.waited_ns = 200),
         LimitingFactor::Unknown { steady: true }
@@ -284,7 +289,7 @@ fn a_black_hole_swallows_what_is_long() {
         phase.delays = Some(Delays { p50_s: None, ..delays(0.0) });
     });
     assert!(!matches!(limit, LimitingFactor::BlackHole { .. }), "{limit:?}");
-    // A phase that is aborted at once has no evidence.
+    // A phase that is aborted immediately has no evidence.
     let limit = judged(0.0, None, |phase| {
         swallowed(phase);
         phase.series = Series { at_s: vec![0.1, 0.2], bytes: vec![0, 0], ..Series::default() };
@@ -292,7 +297,8 @@ fn a_black_hole_swallows_what_is_long() {
     assert_eq!(limit, LimitingFactor::Unknown { steady: false });
 }
 
-/// Two readings are no rate: a queue between them does not show what its line carries, nor a window what is enough.
+/// Two readings are too few to compute a rate. A queue then does not show the capacity of the line, and a closed window
+/// does not show the necessary window.
 #[test]
 fn what_was_broken_off_at_once_tells_no_limit() {
     let broken_off = |change: &dyn Fn(&mut PhaseReport)| {
@@ -306,7 +312,7 @@ fn what_was_broken_off_at_once_tells_no_limit() {
     assert_eq!(broken_off(&|phase| connections(phase).bytes_again = Some(1448)), unknown);
     assert_eq!(broken_off(&|phase| phase.delays = Some(delays(0.06))), unknown);
     assert_eq!(broken_off(&|phase| connections(phase).window_limited = Some(0.9)), unknown);
-    // For datagrams, none has arrived yet, or none arrives.
+    // Datagrams: none has arrived after two readings, which is too early for a verdict, or none arrives at all.
     let none = |readings: usize| {
         let mut phase = datagrams([1000, 0], [1000, 0]);
         phase.throughput = None;
@@ -318,7 +324,7 @@ fn what_was_broken_off_at_once_tells_no_limit() {
     assert!(matches!(none(30), LimitingFactor::Loss { share: 1.0, .. }), "{:?}", none(30));
 }
 
-/// A search that was aborted after counting has not measured the loss below the capacity.
+/// A search that was aborted after it measured the capacity has not measured the loss below the capacity.
 #[test]
 fn a_search_without_an_end_takes_no_loss_for_the_line() {
     let search = |loss: f64, queue_s| {
@@ -344,7 +350,8 @@ fn without_a_search_a_queue_tells_a_line_from_other_losses() {
     assert_eq!(judged(5.0 * MBIT, None, |_| {}), LimitingFactor::Unknown { steady: true });
 }
 
-/// Datagrams of a rate, of which so many were sent and skipped, and so many lost, of these so many in the receiver's socket.
+/// Datagrams at a fixed rate. `sent` has the number sent and the number that the sender skipped; `lost` has the number
+/// lost and how many of these the receiver's socket dropped.
 fn datagrams(sent: [u64; 2], lost: [u64; 2]) -> PhaseReport {
     let received = sent[0] - lost[0];
     let came = Datagrams { received, lost: lost[0], dropped: Some(lost[1]), ..Datagrams::default() };
@@ -391,12 +398,12 @@ fn a_search_by_itself_is_judged_too() {
     assert_matches!(judged_datagrams(searched(50.0 * MBIT, 0.05, [0.09, 0.0])), LimitingFactor::Line { .. });
     let limit = judged_datagrams(searched(50.0 * MBIT, 0.0, [0.09, 0.0]));
     assert_matches!(limit, LimitingFactor::Policer { .. });
-    // The result of a starved host is not that of the line.
+    // If a host lacked processor time, the result of the search is not the capacity of the line.
     let mut starved = searched(50.0 * MBIT, 0.05, [0.09, 0.0]);
     starved.receiver.waited_ns = 990;
     starved.capacity.as_mut().unwrap().by_hosts = is_by_hosts(&starved);
     assert_matches!(judged_datagrams(starved), LimitingFactor::Processor { end: MeasuredHost::Client, .. });
-    // A sender that saturates the line may be busy. The received rate is that of the line.
+    // A sender that saturates the line may be busy. The received rate is still the capacity of the line.
     let mut busy = searched(50.0 * MBIT, 0.05, [0.09, 0.0]);
     busy.sender.ran_ns = 990;
     assert!(!is_by_hosts(&busy));
@@ -413,7 +420,7 @@ fn a_way_that_was_not_measured_has_no_verdict() {
     assert_eq!(verdicts(&report(Vec::new())), []);
 }
 
-/// A slow radio is the limit. With a fast radio, the line is.
+/// A slow radio is the limit. If the radio is fast, the line is the limit.
 #[test]
 fn a_radio_whose_air_is_full_is_named_in_the_place_of_the_line() {
     let over = |sends_at: f64, sent_again, failed| RadioReport {
@@ -431,7 +438,7 @@ fn a_radio_whose_air_is_full_is_named_in_the_place_of_the_line() {
     assert_matches!(limit, LimitingFactor::Wifi { end: MeasuredHost::Server, sent_again, .. } if (sent_again - 0.24).abs() < 1e-9);
     let limit = judged(98.0 * MBIT, line(), |phase| phase.receiver.radio = Some(over(866.0, 240, 0)));
     assert_matches!(limit, LimitingFactor::Line { .. });
-    // Frames that the radio gave up explain the loss. A window is the limit on any medium.
+    // Frames that the radio discarded after its retries explain the loss. A closed window is the limit on any medium.
     let lossy = || Some(searched(99.0 * MBIT, 0.05, [0.1, 0.01]));
     let lost = |failed| {
         judged(20.0 * MBIT, lossy(), |phase| {
@@ -449,7 +456,7 @@ fn a_radio_whose_air_is_full_is_named_in_the_place_of_the_line() {
     assert_matches!(limit, LimitingFactor::Window { .. });
 }
 
-/// The advice for a window that the kernel did not choose is no kernel setting.
+/// If the kernel did not choose the window, the advice is not a kernel setting.
 #[test]
 fn a_window_is_mended_where_it_was_chosen() {
     let advice = |way, chosen| {
@@ -465,7 +472,7 @@ fn a_window_is_mended_where_it_was_chosen() {
     assert!(advice(DataDirection::Up, Some(12_500_000)).contains("carry it over TCP"));
 }
 
-/// An admitted rate limits a session, whatever the capacity of the line.
+/// The rate that the server admits limits a session, regardless of the capacity of the line.
 #[test]
 fn a_server_that_lets_a_session_have_less_is_the_limit() {
     let of = |payload: f64, phases: Vec<PhaseReport>| {
@@ -491,7 +498,7 @@ fn ways(up: f64, down: f64) -> OneWay {
     OneWay { up: delays(up), down: delays(down), bound_s: 0.0 }
 }
 
-/// 10 ms in each direction on the idle path.
+/// A report with one-way delays of 10 ms in each direction on the idle path.
 fn report_of_ways(phases: Vec<PhaseReport>) -> SpeedReport {
     SpeedReport { idle_ways: Some(ways(0.01, 0.01)), ..report(phases) }
 }
@@ -518,11 +525,11 @@ fn a_queue_is_of_its_direction() {
     }
     let told = of(0.01, 0.06, None);
     assert_matches!(told.limit, LimitingFactor::Line { queue_s, .. } if (queue_s - 0.05).abs() < 1e-9);
-    // With both queues, that of the data comes first.
+    // If both directions have a queue, the verdict is the queue of the data.
     assert!(matches!(of(0.166, 0.06, None).limit, LimitingFactor::Line { .. }));
 }
 
-/// On a slow line with a long queue, many retransmissions arrive.
+/// On a slow line with a long queue, many segments are retransmitted, but they arrive.
 #[test]
 fn a_slow_upload_is_no_black_hole() {
     let mut phase = download(0.25 * MBIT);
@@ -532,7 +539,7 @@ fn a_slow_upload_is_no_black_hole() {
     phase.delays = Some(delays(0.3));
     let told = verdict(&report(vec![phase.clone()]), DataDirection::Down, false).unwrap();
     assert_matches!(told.limit, LimitingFactor::Line { .. });
-    // Nor is a line a black hole that is too slow for the first packet.
+    // A line that is too slow to deliver the first packet in time is not a black hole either.
     phase.series = carried(1000);
     let told = verdict(&report(vec![phase.clone()]), DataDirection::Down, false).unwrap();
     assert!(!matches!(told.limit, LimitingFactor::BlackHole { .. }), "{told:?}");
@@ -541,7 +548,8 @@ fn a_slow_upload_is_no_black_hole() {
     assert_matches!(told.limit, LimitingFactor::BlackHole { mtu: Some(1500), .. });
 }
 
-/// A buffer that the program chose is mended there, and one that a pacing sender fills is seen although the kernel counts nothing.
+/// If the program chose the size of a buffer, the advice is to change it in the program. A send buffer that limits a
+/// paced sender is detected although the kernel counts no time for it.
 #[test]
 fn buffers_that_a_program_chose_are_mended_there() {
     let advice = |change: &dyn Fn(&mut PhaseReport)| {
@@ -554,7 +562,7 @@ fn buffers_that_a_program_chose_are_mended_there() {
     assert!(kernels.contains("net.ipv4.tcp_wmem at the server to"), "{kernels}");
     let paced = |chosen| {
         advice(&move |phase: &mut PhaseReport| {
-            // 3 kB in flight per connection.
+            // The rate corresponds to 3 kB in flight per connection.
             connections(phase).cwnd = Some(60_000.0);
             phase.sender.buffers = Some([4096, 0]);
             phase.sender.chosen_buffers = [chosen, false];

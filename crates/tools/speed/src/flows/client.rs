@@ -18,16 +18,16 @@ use crate::iperf3::{
     TestParameters, TestResults, TestRole, TestTransport, datagram, stream_id,
 };
 
-/// Longest wait for a control message before the other events are checked.
+/// Maximum wait for a control message before other events are checked.
 const LOOK: StdDuration = StdDuration::from_millis(5);
 
 /// Time after which the datagram that opens a UDP stream is sent again.
 const AGAIN: StdDuration = StdDuration::from_secs(3);
 
-/// An order for a test.
+/// The order of a test.
 #[derive(Clone, Debug)]
 pub struct TestOrder {
-    /// The address of the server.
+    /// The address and port of the server.
     pub server: SocketAddr,
     /// The name of the server as the user gave it.
     pub host: String,
@@ -40,7 +40,7 @@ pub struct TestOrder {
 /// The outcome of a test.
 #[derive(Debug)]
 pub struct TestOutcome {
-    /// The state at the start of the test.
+    /// The start section of the document.
     pub start: DocumentStart,
     /// The addresses of the control connection, this host first.
     pub ends: [SocketAddr; 2],
@@ -77,7 +77,7 @@ pub enum TestError {
     /// This host refuses an option of the test.
     #[error("this host refuses: {0}")]
     Option(Iperf3Refusal),
-    /// This end failed to carry data.
+    /// This end failed to send or receive data.
     #[error("sending or receiving data failed: {0}")]
     Carrying(#[from] io::Error),
     /// The user interrupted the test.
@@ -93,10 +93,11 @@ impl TestOutcome {
     }
 }
 
-/// Runs a test. `watch` is called with the time since data began to flow, s, and the bytes received and sent.
+/// Runs a test. `watch` is called repeatedly with the time since data began to flow, s, and the bytes received and
+/// sent.
 ///
 /// # Errors
-/// If no data flowed. If the test ended early, the outcome has the partial results and the error.
+/// If no data was transferred. If the test ended early, the outcome has the partial results and the error.
 pub fn test(
     order: &TestOrder,
     cancel: &AtomicBool,
@@ -157,7 +158,7 @@ impl<'a> ClientTest<'a> {
                     ClientEvent::Stop => self.stop()?,
                     ClientEvent::Results(theirs) => self.theirs = Some(*theirs),
                     ClientEvent::Over(outcome) => {
-                        // The server may have closed the connection before the last message.
+                        // The server may have closed the connection before the last message, so the error is ignored.
                         let _ = self.flush();
                         return if cancel.load(Ordering::Relaxed) {
                             Err(TestError::Interrupted)
@@ -192,7 +193,7 @@ impl<'a> ClientTest<'a> {
         Ok(())
     }
 
-    /// Opens all streams. Streams that upload come first.
+    /// Opens all streams. Uploading streams are first in the result.
     fn open(&self) -> Result<Vec<TestStream>, TestError> {
         let asked = &self.order.asked;
         let server = self.order.server;
@@ -234,7 +235,7 @@ impl<'a> ClientTest<'a> {
         Ok(())
     }
 
-    /// The server has stopped: sends it the results.
+    /// The server has stopped the test: ends the streams and sends the results to the server.
     fn stop(&mut self) -> Result<(), TestError> {
         if let Some(flows) = self.flows.take() {
             let found = flows.end(&mut |_| true)?;

@@ -1,4 +1,4 @@
-//! The result of a test at one end, in the terms of iperf3.
+//! The result of a test at one end, converted to iperf3's results and documents.
 
 use std::net::SocketAddr;
 use std::sync::{Arc, PoisonError};
@@ -24,7 +24,7 @@ pub struct TestFindings {
     pub begun: u64,
     /// Processor use.
     pub cpu: CpuUse,
-    /// The report of this end in netrig's own protocol.
+    /// The report of this end, in the type of netrig's own protocol.
     pub report: EndReport,
 }
 
@@ -37,9 +37,9 @@ pub struct StreamFindings {
     pub sends: bool,
     /// The addresses of this end and of the peer.
     pub ends: [SocketAddr; 2],
-    /// The record of all streams of its thread.
+    /// The record of all streams of the thread that ran this stream.
     record: Arc<StreamRecord>,
-    /// The index of the stream in that record.
+    /// The index of the stream in the record.
     place: usize,
 }
 
@@ -124,7 +124,7 @@ impl StreamFindings {
         self.record.end(self.place)
     }
 
-    /// Time, ns since the streams began, and the totals at that time.
+    /// The totals of the stream at each recorded time, ns since the streams began.
     pub fn marks(&self) -> impl Iterator<Item = (u64, StreamMark)> {
         self.record.rows().iter().map(|(at, marks)| (*at, marks[self.place]))
     }
@@ -145,7 +145,7 @@ impl StreamFindings {
     }
 }
 
-/// The totals of a stream at the peer.
+/// The totals of a stream, as the peer reported them.
 fn end(told: &StreamResult, stream: &StreamFindings) -> StreamTotals {
     StreamTotals {
         seconds: told.seconds.unwrap_or_else(|| stream.end().seconds),
@@ -160,12 +160,12 @@ fn end(told: &StreamResult, stream: &StreamFindings) -> StreamTotals {
     }
 }
 
-/// Sizes of the send and the receive buffer, bytes, capped to the 32 bits of the documents.
+/// Sizes of the send and the receive buffer, bytes, limited to 32 bits, as in the documents.
 pub(crate) fn buffers_in_32_bits(report: &EndReport) -> [u32; 2] {
     report.buffers.unwrap_or_default().map(|bytes| bytes.try_into().unwrap_or(u32::MAX))
 }
 
-/// The head of a document: this program, this host and the current time.
+/// The start section of a document: this program, this host and the current time.
 pub fn start(role: TestRole, cookie: String, asked: TestParameters) -> DocumentStart {
     let kernel = |name: &str| netrig_host::sysctl::get(&format!("kernel.{name}")).unwrap_or_default();
     DocumentStart {

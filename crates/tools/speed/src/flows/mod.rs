@@ -1,6 +1,7 @@
-//! One end of an iperf3 test: its streams, over the engine of `netrig_bulk`, and their results.
+//! One end of an iperf3 test: its streams, which the engine of `netrig_bulk` runs, and their results.
 //!
-//! TCP streams of one direction share a thread. Each UDP stream has a thread of its own. Both ends of a test use this code.
+//! TCP streams of one direction share a thread. Each UDP stream has a thread of its own. Both ends of a test use this
+//! code.
 
 mod client;
 mod found;
@@ -31,10 +32,10 @@ use crate::iperf3::{Iperf3Code, Iperf3Refusal, TestParameters};
 /// Interval between readings.
 const EVERY: Duration = Duration::from_millis(100);
 
-/// The rate of datagrams without a limit: more than any host can send.
+/// The rate of a datagram stream without a rate limit. It is more than any host can send.
 const UNLIMITED: Rate = Rate::from_bits_per_s(400_000_000_000);
 
-/// The most UDP streams that may each have buffers of 2 MiB for datagrams that the kernel coalesces.
+/// Maximum number of UDP streams that each get buffers of 2 MiB for datagrams that the kernel coalesces.
 const FEW: u32 = 8;
 
 /// The socket of a stream.
@@ -59,14 +60,14 @@ pub struct TestStream {
     pub socket: StreamSocket,
 }
 
-/// How one end carries a test.
+/// The order of one end of a test.
 #[derive(Clone, Debug)]
 pub struct FlowsOrder {
     /// The requested parameters.
     pub asked: TestParameters,
     /// Interval between readings that are kept.
     pub every: Duration,
-    /// The highest rate of all streams of one direction together.
+    /// Maximum rate of all streams of one direction together. `None` means unlimited.
     pub most: Option<Rate>,
 }
 
@@ -74,7 +75,7 @@ pub struct FlowsOrder {
 pub struct Flows {
     order: FlowsOrder,
     streams: Vec<(u32, bool, [SocketAddr; 2])>,
-    /// The transfer that carries them. If it is halted, the streams stay open as long as this value exists.
+    /// The transfer that runs the streams. After it is halted, the streams stay open as long as this value exists.
     pub(crate) transfer: RunningTransfer,
     threads: Vec<StreamThread>,
 }
@@ -123,11 +124,11 @@ impl Flows {
         Ok(())
     }
 
-    /// Ends a test whose peer has stopped, and closes all streams. The wait for data in flight stops when `may` returns false for the
-    /// bytes received and sent.
+    /// Ends a test whose peer has stopped, and closes all streams. The wait for data in flight ends early when `may`,
+    /// which gets the bytes received and sent, returns false.
     ///
     /// # Errors
-    /// If carrying has failed.
+    /// If the transfer has failed.
     pub fn end(self, may: &mut dyn FnMut([u64; 2]) -> bool) -> io::Result<TestFindings> {
         let begun = self.transfer.begun();
         let outcome = self.transfer.end(None, may)?;
@@ -136,7 +137,7 @@ impl Flows {
 }
 
 impl FlowsOrder {
-    /// The highest rate of each stream. Unlimited if absent.
+    /// Maximum rate of each stream. `None` means unlimited.
     fn rate(&self) -> Option<Rate> {
         let asked = [self.asked.rate, self.asked.fq_rate].into_iter().filter(|rate| *rate > 0).min();
         let most = self.most.map(|most| most.bits_per_s() / u64::from(self.asked.parallel.max(1)));
@@ -151,7 +152,7 @@ impl FlowsOrder {
     }
 
     fn datagrams(&self, socket: UdpSocket, sends: bool) -> TransferPart {
-        // Times are since the boot of the machine, as in iperf3.
+        // As in iperf3, the times in datagrams count from the boot of the machine.
         let clock = Clock::starting_at(0);
         let format: Option<Arc<dyn DatagramFormat>> = Some(Arc::new(Iperf3Format(self.asked.counter)));
         if !sends {
@@ -169,7 +170,7 @@ impl TestStream {
     /// Sets the socket options that the test requests.
     ///
     /// # Errors
-    /// The iperf3 error code of the option that the kernel refuses.
+    /// If the kernel refuses an option. The error has the iperf3 error code of this option.
     pub fn set_options(&self, asked: &TestParameters) -> Result<(), Iperf3Refusal> {
         let set = |code, done: Result<(), Errno>| {
             done.map_err(|error| Iperf3Refusal { code, errno: error.raw_os_error() })

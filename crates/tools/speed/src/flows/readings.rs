@@ -1,4 +1,4 @@
-//! The readings of streams in the terms of iperf3, and the header of its datagrams.
+//! Converts readings of streams to iperf3's counts. Reads and writes the header of iperf3's datagrams.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -11,15 +11,15 @@ use crate::iperf3::datagram::{CounterWidth, DatagramHeader};
 use crate::iperf3::{TcpReadings, TestParameters, UdpReadings};
 use crate::protocol::ConnectionCounts;
 
-/// The rows of the streams of a thread, and its latest readings.
+/// The record of the streams of a thread, and the latest reading of each stream.
 #[derive(Debug)]
 pub(super) struct StreamRecorder {
     record: StreamRecord,
-    /// The time of the last reading, ns since the streams began, and its totals.
+    /// The time of the last reading, ns since the streams began, and the totals of each stream.
     last: (u64, Vec<StreamMark>),
 }
 
-/// A thread: the indices of its streams, and the recorder that it fills.
+/// A thread of a test: the indices of its streams, and the recorder that it fills.
 pub(super) type StreamThread = (Vec<usize>, Arc<Mutex<StreamRecorder>>);
 
 impl StreamRecorder {
@@ -35,8 +35,8 @@ impl StreamRecorder {
         self.last = (at_ns, marks);
     }
 
-    /// Takes the record of a test whose end was announced at `told_ns`, ns since the streams began. Datagrams may have `arrived` since
-    /// the last reading.
+    /// Takes the record at the end of a test. The message that ends the test arrived at `told_ns`, ns since the streams
+    /// began. For a receiver of datagrams, `arrived` is its final reading.
     pub fn finish(
         &mut self,
         told_ns: u64,
@@ -54,7 +54,7 @@ impl StreamRecorder {
     }
 }
 
-/// Fills a recorder. Its streams send or receive; datagrams have `size` bytes.
+/// Returns an observer that records the readings of streams, which send or receive. A datagram has `size` bytes.
 pub(super) fn record_into(
     recorder: &Arc<Mutex<StreamRecorder>>,
     begun: u64,
@@ -90,15 +90,16 @@ fn mark(carried: &StreamCounts, sends: bool) -> StreamMark {
     let bytes = if sends { carried.sent } else { carried.received };
     let mut kernel = ConnectionCounts::from(carried);
     if !sends {
-        // A receiver's own round-trip time is that of the handshake, so the receiver-side estimate is used.
+        // At a receiver, the kernel's smoothed round-trip time is only that of the handshake. The receiver-side
+        // estimate is used instead.
         let received = carried.info.and_then(|info| info.received_rtt);
         kernel.srtt_ns = received.map(Duration::as_nanos);
     }
     StreamMark { bytes, tcp, kernel, ..StreamMark::default() }
 }
 
-/// Counts of received datagrams. Each counts once: a duplicate is neither payload nor out of order and reduces no loss, unlike in
-/// the receiver of iperf3 (RFC 5560, RFC 7680).
+/// Counts of received datagrams. Each datagram counts once (RFC 5560, RFC 7680). A duplicate does not count as payload
+/// or as out of order, and does not reduce the loss. iperf3's receiver counts duplicates differently.
 fn mark_of_sink(taken: &SinkReading) -> StreamMark {
     let arrivals = taken.arrivals;
     let udp = UdpReadings {
@@ -110,15 +111,16 @@ fn mark_of_sink(taken: &SinkReading) -> StreamMark {
     StreamMark { bytes: taken.bytes, udp, dropped: taken.dropped, ..StreamMark::default() }
 }
 
-/// The end of a test, ns since its start, whose end was announced after `told_ns`. `asked` is given for a receiver of datagrams:
-/// the sender stops after the requested time, and a lost packet may delay the message that ends the test.
+/// The end of a test, ns since the streams began, if the message that ends the test arrived at `told_ns`. `asked` is
+/// given for a receiver of datagrams. The sender stops after the requested time, and a lost packet may delay the
+/// message.
 fn over(told_ns: u64, asked: Option<&TestParameters>) -> u64 {
     let seconds =
         asked.filter(|asked| asked.time > 0).map(|asked| u64::from(asked.omit) + u64::from(asked.time));
     seconds.map_or(told_ns, |seconds| told_ns.min(Duration::from_secs(seconds).as_nanos()))
 }
 
-/// The header of iperf3 datagrams. Their numbers start at 1.
+/// The header of iperf3 datagrams. The numbers of the datagrams start at 1.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Iperf3Format(pub CounterWidth);
 
@@ -169,7 +171,7 @@ mod tests {
         assert_eq!(over(6 * SECOND, Some(&by_bytes)), 6 * SECOND);
     }
 
-    /// 1676 datagrams of 1200 bytes: 34 are lost, 180 arrive twice and 5 arrive late.
+    /// Of 1676 datagrams of 1200 bytes, 34 are lost, 180 arrive twice and 5 arrive late.
     #[test]
     fn copies_are_no_goodput_and_take_no_loss_away() {
         let arrivals =

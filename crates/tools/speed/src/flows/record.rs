@@ -1,9 +1,9 @@
-//! Counts of streams at the ends of intervals.
+//! Records the totals of streams at the ends of intervals.
 
 use crate::iperf3::{StreamInterval, StreamTotals, TcpReadings, UdpReadings};
 use crate::protocol::ConnectionCounts;
 
-/// The most rows of one worker, over all of its streams. Later data becomes one interval.
+/// Maximum number of entries of one record: rows multiplied by streams. All later data become one interval.
 const MOST_ROWS: usize = 40_000;
 
 /// Totals of a stream at one time.
@@ -13,7 +13,7 @@ pub struct StreamMark {
     pub bytes: u64,
     /// Kernel counters of a sender's connection. Retransmissions are a total.
     pub tcp: Option<TcpReadings>,
-    /// Kernel counters of any connection, in netrig's own protocol.
+    /// Kernel counters of a connection in either direction, in the type of netrig's own protocol.
     pub kernel: ConnectionCounts,
     /// Totals of datagrams.
     pub udp: UdpReadings,
@@ -27,9 +27,9 @@ pub struct StreamRecord {
     every_ns: u64,
     warm_up_ns: u64,
     next_ns: u64,
-    /// The index of the row at the end of the warm-up.
+    /// The index of the row at the end of the warm-up. `None` before that time.
     warm: Option<usize>,
-    /// Time, ns since the streams began, and the totals of each stream.
+    /// For each recorded time, ns since the streams began, the totals of each stream.
     rows: Vec<(u64, Vec<StreamMark>)>,
 }
 
@@ -41,7 +41,7 @@ impl StreamRecord {
         Self { every_ns, warm_up_ns, next_ns: every_ns, warm, rows }
     }
 
-    /// The record of one stream with these rows after its start: times, ns, and totals.
+    /// The record of one stream with these rows after the first: times, ns, and totals.
     pub fn of_rows(rows: impl Iterator<Item = (u64, StreamMark)>) -> Self {
         let mut record = Self::new(1, 0, 0);
         record.rows.extend(rows.map(|(at_ns, mark)| (at_ns, vec![mark])));
@@ -63,10 +63,11 @@ impl StreamRecord {
         self.rows.push((at_ns, marks()));
     }
 
-    /// Takes the last reading. Data that arrived after the end of the test was in flight.
+    /// Takes the last reading. Its totals count at the end of the test, because data that arrived later were in flight
+    /// then.
     pub fn finish(&mut self, ended_ns: u64, marks: Vec<StreamMark>) {
         let is_warm = |(at, _): &(u64, _)| *at < ended_ns;
-        // The first row (zeros) and the row at the end of the warm-up stay.
+        // The first row (zeros) and the row at the end of the warm-up are kept.
         let kept = self.rows.iter().take_while(|row| is_warm(row)).count();
         self.rows.truncate(kept.max(self.warm.unwrap_or(0) + 1));
         let last = self.rows.last().map_or(0, |(at, _)| *at);
@@ -80,12 +81,13 @@ impl StreamRecord {
         self.rows.push((at_ns, marks));
     }
 
-    /// Time, ns, and the totals of the streams.
+    /// For each recorded time, ns since the streams began, the totals of each stream.
     pub fn rows(&self) -> &[(u64, Vec<StreamMark>)] {
         &self.rows
     }
 
-    /// End of the warm-up and time of the last reading, s since the streams began. Equal if the warm-up never ended.
+    /// End of the warm-up and time of the last reading, s since the streams began. Both are equal if the warm-up never
+    /// ended.
     pub fn span_s(&self) -> [f64; 2] {
         let last = self.rows.len() - 1;
         [self.warm.unwrap_or(last), last].map(|row| self.rows[row].0 as f64 * 1e-9)
@@ -133,8 +135,8 @@ impl StreamRecord {
     }
 }
 
-/// Differences between two times. The jitter is that of the later one. A late datagram may reduce the loss, and the numbers of a
-/// peer may be any.
+/// Differences of the totals between two times. The jitter is that of the later time. The subtraction saturates,
+/// because a late datagram may reduce the loss, and a peer may send any numbers.
 fn since(now: UdpReadings, before: UdpReadings) -> UdpReadings {
     UdpReadings {
         packets: now.packets.saturating_sub(before.packets),

@@ -1,11 +1,11 @@
-//! Objects, numbers and flags as cJSON writes and reads them.
+//! Deserialises objects, numbers and flags as cJSON does.
 
 use std::fmt;
 
 use serde::Deserialize as _;
 use serde::de::{DeserializeOwned, Deserializer, Error as _, Visitor};
 
-/// Reads a JSON object. Serde would accept an array, too.
+/// Parses a JSON object. Rejects an array, which serde would accept.
 pub(super) fn object<T: DeserializeOwned>(json: &[u8]) -> Result<T, serde_json::Error> {
     if json.trim_ascii_start().starts_with(b"{") {
         serde_json::from_slice(json)
@@ -14,7 +14,8 @@ pub(super) fn object<T: DeserializeOwned>(json: &[u8]) -> Result<T, serde_json::
     }
 }
 
-/// A number as cJSON writes it: large ones have an exponent, and a missing one is `null`. Fractions are truncated.
+/// Visitor for a number that cJSON has written. Large numbers have an exponent, and a missing number is `null`.
+/// Fractions are truncated.
 struct Number;
 
 impl Visitor<'_> for Number {
@@ -44,17 +45,17 @@ impl Visitor<'_> for Number {
     }
 }
 
-/// A number, if there is one.
+/// Deserialises a number; `None` for `null`.
 pub(super) fn some_number<'de, D: Deserializer<'de>>(from: D) -> Result<Option<u64>, D::Error> {
     from.deserialize_any(Number)
 }
 
-/// A number. Zero if there is none.
+/// Deserialises a number; zero for `null`.
 pub(super) fn number<'de, D: Deserializer<'de>>(from: D) -> Result<u64, D::Error> {
     Ok(some_number(from)?.unwrap_or(0))
 }
 
-/// A flag: `true`, or a number other than zero.
+/// Deserialises a flag. `true`, and every number other than zero, set the flag.
 pub(super) fn flag<'de, D: Deserializer<'de>>(from: D) -> Result<bool, D::Error> {
     match serde_json::Value::deserialize(from)? {
         serde_json::Value::Bool(set) => Ok(set),

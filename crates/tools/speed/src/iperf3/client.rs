@@ -12,20 +12,22 @@ use super::parameters::TestParameters;
 use super::results::{self, TestResults};
 use super::state::TestState;
 
-/// Time limit of a server's answer. The wait for its turn has no limit.
+/// Time limit of a server's answer. The wait for the server's request to open the streams has no limit, because the
+/// server may be busy with another test.
 const PATIENCE: Duration = Duration::from_secs(30);
 
 /// An event of a session for the owner of the sockets.
 #[derive(Debug)]
 pub enum ClientEvent {
-    /// Open all streams in the order of their numbers, uploads first. Over TCP: a connection to the server's port, and the cookie. Over
-    /// UDP: [`CONNECT`](super::datagram::CONNECT) until it is answered, then the next stream.
+    /// Open all streams in the order of their numbers, uploads first. Over TCP: connect to the server's port and send
+    /// the cookie. Over UDP: send [`CONNECT`](super::datagram::CONNECT) until it is answered, then open the next
+    /// stream.
     Open,
-    /// The server has all streams: send and receive.
+    /// The server has all streams: start to send and to receive.
     Start,
-    /// The time is over: stop sending, then call [`stop`](ClientSession::stop).
+    /// The duration of the test has passed: stop sending, then call [`stop`](ClientSession::stop).
     TimeUp,
-    /// The server has stopped: stop receiving, and pass the [`results`](ClientSession::results).
+    /// The server has stopped: stop receiving, and call [`results`](ClientSession::results).
     Stop,
     /// The results of the server.
     Results(Box<TestResults>),
@@ -33,7 +35,7 @@ pub enum ClientEvent {
     Over(Result<(), SessionError>),
 }
 
-/// The client's end of the control connection, including the cookie.
+/// The client's end of the control connection. It also sends the cookie.
 ///
 /// After each call, drain [`poll_transmit`](Self::poll_transmit) and [`poll_event`](Self::poll_event), and read
 /// [`poll_timeout`](Self::poll_timeout) again.
@@ -49,9 +51,9 @@ pub struct ClientSession {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum ClientStage {
-    /// Waiting for the request of the parameters.
+    /// Waiting for the server to request the parameters.
     Parameters,
-    /// Waiting for the request to open streams. The server may serve other clients first.
+    /// Waiting for the server to request the streams. The server may serve other clients first.
     Waiting,
     /// Waiting for the server to have all streams.
     Opening,
@@ -60,13 +62,13 @@ enum ClientStage {
     Running,
     /// Waiting for the server to stop.
     Stopping,
-    /// Waiting for the results of this end.
+    /// Waiting for the owner to pass the results of this end.
     Telling,
     /// Waiting for the results of the server.
     Exchange,
-    /// Waiting for the server's confirmation.
+    /// Waiting for the server to confirm the results.
     Closing,
-    /// Waiting for the two error numbers of the server.
+    /// Waiting for the two numbers that follow the server's error state.
     Refused,
     Over,
 }
@@ -101,7 +103,7 @@ impl ClientSession {
     pub fn handle_close(&mut self) {
         let refused = if self.stage == ClientStage::Refused { self.inbox.array() } else { None };
         if let Some(code) = refused {
-            // Servers such as 3.12 report a wrong password by the first number alone.
+            // Servers such as iperf3 3.12 report a wrong password with the first number only.
             let code = Iperf3Code(i32::from_be_bytes(code));
             self.end(Err(SessionError::Refused(code.into())));
         } else if self.stage != ClientStage::Over {
@@ -109,7 +111,7 @@ impl ClientSession {
         }
     }
 
-    /// Handles a deadline.
+    /// Handles the deadline of [`poll_timeout`](Self::poll_timeout), if it has passed.
     pub fn handle_timeout(&mut self, now: Instant) {
         if self.deadline.is_none_or(|deadline| now < deadline) {
             return;
@@ -150,7 +152,7 @@ impl ClientSession {
         }
     }
 
-    /// Ends the test after the streams have stopped sending. Tests that are limited by bytes or blocks end here, too.
+    /// Ends the test after the streams have stopped sending. Call it also when a limit of bytes or blocks is reached.
     pub fn stop(&mut self, now: Instant) {
         if self.stage == ClientStage::Running {
             self.out.push(TestState::TestEnd.byte());
@@ -175,7 +177,7 @@ impl ClientSession {
         }
     }
 
-    /// Reads one message of the server. `None` if it is not complete.
+    /// Handles one message of the server. Returns `None` if it is not complete.
     fn read(&mut self, now: Instant) -> Result<Option<()>, SessionError> {
         match self.stage {
             ClientStage::Refused => {

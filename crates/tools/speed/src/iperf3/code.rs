@@ -2,38 +2,38 @@
 
 use std::fmt;
 
-/// An error number of iperf3. The peer has the text for it.
+/// An error number of iperf3. The peer has a text for each number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Iperf3Code(pub i32);
 
 impl Iperf3Code {
-    /// The test would last longer than a server allows, for versions that do not know [`Iperf3Code::TOO_LONG`].
+    /// The test would last longer than a server allows. Sent to versions that do not have [`Iperf3Code::TOO_LONG`].
     pub const DURATION: Self = Self(5);
     /// Too many streams, or none.
     pub const STREAMS: Self = Self(6);
-    /// A block that is too long, or empty.
+    /// A block is empty or too long.
     pub const BLOCK_SIZE: Self = Self(7);
-    /// A socket's buffer that is too large.
+    /// The buffer of a socket is too large.
     pub const BUFFER_SIZE: Self = Self(8);
-    /// A segment that is too long.
+    /// The segment size is too large.
     pub const MSS: Self = Self(10);
-    /// A warm-up that is too long.
+    /// The warm-up is too long.
     pub const OMIT: Self = Self(12);
-    /// A burst that is too long.
+    /// A burst is too long.
     pub const BURST: Self = Self(15);
     /// SCTP is not supported.
     pub const NO_SCTP: Self = Self(18);
-    /// A datagram that is too short or too long.
+    /// A datagram is too short or too long.
     pub const UDP_BLOCK_SIZE: Self = Self(20);
-    /// A type of service that does not fit into a byte.
+    /// The type of service does not fit into a byte.
     pub const TOS: Self = Self(21);
-    /// Both `-R` and `--bidir`.
+    /// Both `-R` and `--bidir` are set.
     pub const REVERSE_AND_BIDIRECTIONAL: Self = Self(25);
-    /// More than a server's total rate.
+    /// The requested rate exceeds the server's total rate.
     pub const TOTAL_RATE: Self = Self(27);
     /// The test would last longer than a server allows, since 3.20.
     pub const TOO_LONG: Self = Self(37);
-    /// An unknown or unexpected state byte.
+    /// The peer sent an unknown or unexpected state byte.
     pub const UNKNOWN_MESSAGE: Self = Self(110);
     /// The parameters are missing or malformed.
     pub const PARAMETERS: Self = Self(114);
@@ -57,7 +57,7 @@ impl Iperf3Code {
     pub const EXPIRED: Self = Self(160);
     /// A stream could not be accepted.
     pub const ACCEPT: Self = Self(204);
-    /// Results of an unknown stream.
+    /// The results have an unknown stream.
     pub const STREAM_ID: Self = Self(208);
 
     /// The text of an error that a server may send to a client.

@@ -1,4 +1,4 @@
-//! The cookie, which starts each connection and assigns it to a test.
+//! The cookie, which is the first message on each connection and assigns the connection to a test.
 
 use std::fmt;
 
@@ -7,12 +7,12 @@ pub const COOKIE_LEN: usize = 37;
 
 const ALPHABET: &[u8; 32] = b"abcdefghijklmnopqrstuvwxyz234567";
 
-/// A random value that a client draws for each test and sends first on each connection.
+/// A random value that a client chooses for each test and sends first on each connection of the test.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Cookie([u8; COOKIE_LEN - 1]);
 
 impl Cookie {
-    /// A cookie from random bytes. Five bits of each byte are used.
+    /// Creates a cookie from random bytes. Five bits of each byte are used.
     pub fn new(random: [u8; COOKIE_LEN - 1]) -> Self {
         Self(random.map(|byte| ALPHABET[usize::from(byte) % ALPHABET.len()]))
     }
@@ -29,7 +29,7 @@ impl Cookie {
         letters.iter().all(|byte| ALPHABET.contains(byte)) && end.first().is_none_or(|end| *end == 0)
     }
 
-    /// The cookie on the wire.
+    /// The bytes of the cookie on the wire.
     pub fn bytes(&self) -> [u8; COOKIE_LEN] {
         let mut bytes = [0; COOKIE_LEN];
         bytes[..COOKIE_LEN - 1].copy_from_slice(&self.0);

@@ -1,35 +1,35 @@
-//! Datagrams: the one that opens a UDP stream, and the header of all others.
+//! The datagram that opens a UDP stream, and the header of all other datagrams.
 //!
 //! | octets | 32-bit counter | 64-bit counter (`--udp-counters-64bit`) |
 //! |---|---|---|
-//! | 0–3 | seconds at which it was sent, by the sender's clock | the same |
+//! | 0–3 | second at which the datagram was sent, by the sender's clock | the same |
 //! | 4–7 | microseconds of that second | the same |
-//! | 8–11 | number, from 1 | number, from 1, to octet 15 |
+//! | 8–11 | number of the datagram, from 1 | number of the datagram, from 1, in octets 8–15 |
 //!
-//! Everything is big-endian, and the rest is padding. The datagram that opens a stream has four bytes in the byte order of its
-//! sender.
+//! All numbers are big-endian, and the remaining octets are padding. The datagram that opens a stream has four bytes in
+//! the byte order of its sender.
 
 use netrig_core::Duration;
 
-/// The shortest datagram of iperf3, octets.
+/// Minimum length of an iperf3 datagram, octets.
 pub const LEAST: usize = 16;
 
-/// The longest datagram, octets.
+/// Maximum length of an iperf3 datagram, octets.
 pub const MOST: usize = 65_507;
 
-/// The datagram that opens a UDP stream, since 3.12.
+/// The datagram that opens a UDP stream, since iperf3 3.12.
 pub const CONNECT: [u8; 4] = 0x3637_3839_u32.to_le_bytes();
 
-/// The datagram that opens a UDP stream, before 3.12.
+/// The datagram that opens a UDP stream, before iperf3 3.12.
 pub const OLD_CONNECT: [u8; 4] = 123_456_789_u32.to_le_bytes();
 
 const OLD_REPLY: [u8; 4] = 987_654_321_u32.to_le_bytes();
 
-/// The answer of a server to a datagram that opens a stream. `None` for other datagrams. A host of the other byte order sends and
-/// expects the bytes in reverse.
+/// The answer of a server to a datagram that opens a stream. `None` for other datagrams. A host with the other byte
+/// order sends and expects the bytes in reverse order.
 pub fn reply(words: &[u8]) -> Option<[u8; 4]> {
     let words: [u8; 4] = words.try_into().ok()?;
-    // The request is the reversed answer, so the byte order of the sender decides.
+    // The answer is the reversed request, so it has the byte order of the sender.
     if words == CONNECT || words == backwards(CONNECT) {
         Some(backwards(words))
     } else if words == OLD_CONNECT {
@@ -41,8 +41,8 @@ pub fn reply(words: &[u8]) -> Option<[u8; 4]> {
     }
 }
 
-/// Whether this is an answer to [`CONNECT`]. Old servers have an answer of their own, and servers of the other byte order reverse
-/// theirs.
+/// Whether this is an answer to [`CONNECT`]. Servers before 3.12 send a different answer, and servers with the other
+/// byte order reverse the bytes of their answer.
 pub fn is_reply(words: &[u8]) -> bool {
     [backwards(CONNECT), CONNECT, OLD_REPLY, backwards(OLD_REPLY)].iter().any(|reply| words == reply)
 }
@@ -75,14 +75,14 @@ impl CounterWidth {
 /// The header of a datagram.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DatagramHeader {
-    /// Sending time by the sender's clock. Microseconds on the wire.
+    /// Sending time by the sender's clock. It has a resolution of 1 µs on the wire.
     pub sent: Duration,
     /// The number, from 1.
     pub number: u64,
 }
 
 impl DatagramHeader {
-    /// Writes the header. Returns whether there was room.
+    /// Writes the header. Returns false if the datagram is too short.
     pub fn write(&self, counter: CounterWidth, datagram: &mut [u8]) -> bool {
         let nanos = self.sent.as_nanos();
         // Seconds are truncated as in iperf3, whose clock usually starts at boot.

@@ -1,4 +1,4 @@
-//! The JSON document that `iperf3 -J` prints, for programs that read it.
+//! The JSON document that `iperf3 -J` prints. Other programs read it.
 
 mod readings;
 mod rows;
@@ -91,7 +91,8 @@ struct JsonTestStart {
 }
 
 impl TestDocument {
-    /// The document as JSON, with iperf3's names in its order. Infinite and undefined numbers, which JSON does not have, are 0.
+    /// The document as JSON, with iperf3's names, in iperf3's order. Infinite and undefined numbers, which JSON does
+    /// not have, are 0.
     pub fn json(&self) -> String {
         let asked = &self.start.asked;
         let (json, text) = match &self.server_output {
@@ -109,7 +110,7 @@ impl TestDocument {
             server_output_text: text,
             error: self.error.as_deref(),
         };
-        // Serialising numbers and texts cannot fail.
+        // Serialising numbers and text cannot fail.
         serde_json::to_string_pretty(&whole).unwrap_or_default()
     }
 
@@ -165,7 +166,7 @@ impl TestDocument {
     }
 }
 
-/// A time as in HTTP headers (RFC 9110 section 5.6.7).
+/// Formats a time as in HTTP headers (RFC 9110 section 5.6.7).
 fn http_date(unix_seconds: u64) -> String {
     let date =
         i64::try_from(unix_seconds).ok().and_then(|time| OffsetDateTime::from_unix_timestamp(time).ok());

@@ -1,4 +1,4 @@
-//! Errors of a session.
+//! Errors of a session of iperf3's protocol.
 
 use std::fmt;
 
@@ -11,7 +11,7 @@ use super::results::ResultsError;
 pub enum SessionPhase {
     /// Before the parameters were agreed.
     Parameters,
-    /// After that, and before the turn of the test.
+    /// After the parameters were agreed, and before the server started the test.
     Waiting,
     /// While streams were opened.
     Opening,
@@ -45,13 +45,13 @@ pub enum SessionError {
     /// This end aborted the test.
     #[error("this end aborted the test {0}")]
     Stopped(SessionPhase),
-    /// The peer is silent.
+    /// The peer sent nothing for too long.
     #[error("the other end sent nothing for too long {0}")]
     Silent(SessionPhase),
-    /// The test did not end.
+    /// The test did not end in time.
     #[error("the test did not end in time")]
     Expired,
-    /// An unknown or unexpected state byte.
+    /// The peer sent an unknown or unexpected state byte.
     #[error("the other end sent the unexpected byte {byte} {phase}: is it iperf3?")]
     Unexpected {
         /// The byte.
@@ -59,7 +59,7 @@ pub enum SessionError {
         /// The phase.
         phase: SessionPhase,
     },
-    /// JSON that is empty or too long.
+    /// The peer sent JSON that is empty or too long.
     #[error("the other end sends JSON of {length} bytes: expected 1 to {longest}")]
     Length {
         /// The announced length, bytes.

@@ -1,4 +1,4 @@
-//! Received bytes of the control connection that are not read yet.
+//! Received bytes of the control connection that have not been read yet.
 
 use super::error::SessionError;
 
@@ -17,21 +17,21 @@ impl Inbox {
         self.bytes.extend_from_slice(bytes);
     }
 
-    /// The next byte.
+    /// Reads the next byte, if one has arrived.
     pub fn byte(&mut self) -> Option<u8> {
         let byte = *self.bytes.get(self.read)?;
         self.read += 1;
         Some(byte)
     }
 
-    /// The next `N` bytes, once all have arrived.
+    /// Reads the next `N` bytes, if all of them have arrived.
     pub fn array<const N: usize>(&mut self) -> Option<[u8; N]> {
         let bytes = *self.bytes.get(self.read..)?.first_chunk()?;
         self.read += N;
         Some(bytes)
     }
 
-    /// The next JSON text with its length prefix, once all of it has arrived.
+    /// Reads the next JSON text, which has a length prefix, if all of it has arrived.
     pub fn json(&mut self, longest: u32) -> Result<Option<Vec<u8>>, SessionError> {
         let rest = &self.bytes[self.read..];
         let Some(length) = rest.first_chunk().map(|bytes| u32::from_be_bytes(*bytes)) else {
@@ -52,7 +52,7 @@ impl Inbox {
     }
 }
 
-/// JSON with its length prefix. It is far shorter than 4 GiB.
+/// Adds the length prefix to a JSON text, which is far shorter than 4 GiB.
 pub(super) fn framed(json: &[u8]) -> Vec<u8> {
     let length = u32::try_from(json.len()).unwrap_or(u32::MAX);
     [&length.to_be_bytes(), json].concat()

@@ -1,7 +1,7 @@
-//! The protocol of iperf3: its clients can use netrig's server, and netrig's client can use its servers.
+//! The protocol of iperf3. iperf3 clients can use netrig's server, and netrig's client can use iperf3 servers.
 //!
-//! A test has a control connection and, for each stream, a connection or a source address of datagrams. The client opens all of
-//! them for both directions of data, and ends the test. The server announces each next state by one byte.
+//! A test has a control connection and, for each stream, a connection or a source address of datagrams. The client
+//! opens the streams of both directions, and ends the test. The server announces each new state with one byte.
 //!
 //! ```text
 //! client                                     server
@@ -19,13 +19,13 @@
 //!   IPERF_DONE ─────────────────────────────▶
 //! ```
 //!
-//! [`ServerSession`] and [`ClientSession`] are the two ends of the control connection. Their inputs are bytes and the time, their
-//! outputs bytes and events. The owner of the sockets opens the streams and moves the data. Sessions share no state, so a server
-//! may have many: the [`Cookie`] assigns a data connection to its session. Datagrams have no cookie, so only one session per address
-//! opens UDP streams at a time ([`OpeningTurns`]).
+//! [`ServerSession`] and [`ClientSession`] are the two ends of the control connection. Their inputs are bytes and the
+//! time, and their outputs are bytes and events. The owner of the sockets opens the streams and transfers the data.
+//! Sessions share no state, so a server can have many of them. The [`Cookie`] assigns a data connection to its session.
+//! Datagrams have no cookie, so only one session per address opens UDP streams at a time ([`OpeningTurns`]).
 //!
-//! The messages are those of iperf3 3.12 and were compared with it. Additions of later versions are understood, and sent if older
-//! versions ignore them. The only specification is the program itself (BSD licence).
+//! The messages are those of iperf3 3.12 and were compared with it. Additions of later versions are understood, and are
+//! sent if older versions ignore them. The only specification of the protocol is the program itself (BSD licence).
 
 mod cjson;
 mod client;
@@ -58,7 +58,7 @@ pub use turns::OpeningTurns;
 /// The default port of a server, for TCP and UDP.
 pub const PORT: u16 = 5201;
 
-/// The most streams of a test in one direction.
+/// Maximum number of streams of a test in one direction.
 pub const MOST_STREAMS: u32 = 128;
 
 /// Default duration of a test, s.
@@ -70,8 +70,8 @@ pub const DEFAULT_TCP_LEN: u32 = 128 * 1024;
 /// Default payload of a datagram, bytes.
 pub const DEFAULT_UDP_LEN: u32 = 1460;
 
-/// The identifier of the `nth` stream, counted from 0. The first is 1 and the second 3: an error of the first releases that is kept,
-/// because both ends must count alike.
+/// The identifier of the `nth` stream, counted from 0. The first is 1 and the second is 3. This error of the first
+/// releases of iperf3 is kept, because both ends must use the same numbers.
 pub const fn stream_id(nth: u32) -> u32 {
     if nth == 0 { 1 } else { nth + 2 }
 }

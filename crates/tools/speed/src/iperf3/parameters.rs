@@ -7,10 +7,10 @@ use super::code::{Iperf3Code, Iperf3Refusal};
 use super::datagram::{self, CounterWidth};
 use super::{DEFAULT_TCP_LEN, DEFAULT_TIME, DEFAULT_UDP_LEN, MOST_STREAMS};
 
-/// Longest parameters that are read, bytes of JSON, as in iperf3.
+/// Maximum length of the parameters, bytes of JSON. iperf3 has the same limit.
 pub(super) const LONGEST: u32 = 8 * 1024;
 
-/// Limits of iperf3.
+/// iperf3's limits of the duration and of the warm-up, s.
 const LONGEST_TIME: u32 = 86_400;
 const LONGEST_OMIT: u32 = 600;
 const LONGEST_BLOCK: u32 = 1024 * 1024;
@@ -38,7 +38,7 @@ pub enum TestDirection {
     Upload,
     /// From the server to the client: `-R`.
     Download,
-    /// Both at once, over separate streams: `--bidir`.
+    /// Both directions at the same time, over separate streams: `--bidir`.
     Both,
 }
 
@@ -54,7 +54,7 @@ impl TestDirection {
     }
 }
 
-/// The parameters of a test. Zero means none where a number may be missing.
+/// The parameters of a test. An optional number is zero if it is missing.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TestParameters {
     /// The transport protocol.
@@ -63,13 +63,13 @@ pub struct TestParameters {
     pub direction: TestDirection,
     /// Duration after the warm-up, s. 0 if the test has another limit.
     pub time: u32,
-    /// Duration of the warm-up, s. It does not count.
+    /// Duration of the warm-up, s. Its data do not count in the result.
     pub omit: u32,
     /// Limit in bytes over all streams. 0 if the test has another limit.
     pub bytes: u64,
     /// Limit in blocks over all streams. 0 if the test has another limit.
     pub blocks: u64,
-    /// Streams in each direction.
+    /// Number of streams in each direction.
     pub parallel: u32,
     /// Size of the socket buffers, bytes. 0 for the kernel's choice.
     pub window: u32,
@@ -81,13 +81,13 @@ pub struct TestParameters {
     pub fq_rate: u64,
     /// Interval of the pacing timer, µs. 0 for the sender's choice.
     pub pacing_timer: u32,
-    /// Blocks per burst. 0 for the sender's choice.
+    /// Number of blocks per burst. 0 for the sender's choice.
     pub burst: u32,
     /// Maximum segment size, bytes. 0 for the kernel's choice.
     pub mss: u32,
     /// Whether Nagle's algorithm is off.
     pub no_delay: bool,
-    /// Type of service or traffic class.
+    /// Type of service (IPv4) or traffic class (IPv6).
     pub tos: u8,
     /// IPv6 flow label. 0 for none.
     pub flow_label: u32,
@@ -95,15 +95,15 @@ pub struct TestParameters {
     pub counter: CounterWidth,
     /// Whether datagrams must not be fragmented.
     pub dont_fragment: bool,
-    /// Whether data is a repeated pattern instead of random.
+    /// Whether the data are a repeated pattern instead of random bytes.
     pub repeating_payload: bool,
-    /// Whether data is sent from the pages of a file (zero copy).
+    /// Whether the data are sent from the pages of a file (zero copy).
     pub zero_copy: bool,
     /// The congestion control.
     pub congestion: Option<String>,
-    /// The processors of the server.
+    /// The processor on which the server must run, if the client chooses it.
     pub server_affinity: Option<u32>,
-    /// Whether the server sends its output.
+    /// Whether the server sends its output to the client.
     pub server_output: bool,
     /// The title of the test.
     pub title: Option<String>,
@@ -114,7 +114,7 @@ pub struct TestParameters {
 }
 
 impl Default for TestParameters {
-    /// The parameters of a client that names none.
+    /// The parameters of a client that states none.
     fn default() -> Self {
         match ParametersWire::default().checked() {
             Ok(parameters) => parameters,
@@ -126,7 +126,7 @@ impl Default for TestParameters {
 /// Why parameters are invalid.
 #[derive(Debug, thiserror::Error)]
 pub enum ParameterError {
-    /// Malformed JSON, or a wrong value.
+    /// The JSON is malformed, or a value is wrong.
     #[error("the parameters cannot be read: {0}")]
     Json(serde_json::Error),
     /// A number is out of range.
@@ -136,16 +136,16 @@ pub enum ParameterError {
         name: &'static str,
         /// The value.
         value: u64,
-        /// The error for the client.
+        /// The error that is sent to the client.
         code: Iperf3Code,
     },
-    /// Two parameters that exclude each other.
+    /// Two parameters exclude each other: `-R` and `--bidir`.
     #[error("both `reverse` and `bidirectional` are set")]
     ReverseAndBidirectional,
 }
 
 impl ParameterError {
-    /// The error for the client.
+    /// The error that is sent to the client.
     pub const fn code(&self) -> Iperf3Code {
         match self {
             Self::Json(_) => Iperf3Code::PARAMETERS,
@@ -158,11 +158,12 @@ impl ParameterError {
 /// The limits of a server for each test.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TestLimits {
-    /// Duration including the warm-up, s. A test without a time limit is admitted and ended then.
+    /// Maximum duration including the warm-up, s. A test without a time limit is admitted, and ended after this time.
     pub time: u32,
-    /// Streams in both directions together.
+    /// Maximum number of streams in both directions together.
     pub streams: u32,
-    /// Rate of all streams of one direction together, bit/s. A test without a rate is admitted and limited to it.
+    /// Maximum rate of all streams of one direction together, bit/s. A test without a rate is admitted and limited to
+    /// this rate.
     pub rate: Option<u64>,
 }
 
@@ -173,12 +174,12 @@ impl Default for TestLimits {
 }
 
 impl TestParameters {
-    /// Whether data goes over TCP.
+    /// Whether the test uses TCP.
     pub fn is_tcp(&self) -> bool {
         self.transport == TestTransport::Tcp
     }
 
-    /// Streams in both directions.
+    /// Number of streams in both directions together.
     pub const fn streams(&self) -> u32 {
         match self.direction {
             TestDirection::Both => self.parallel.saturating_mul(2),
@@ -186,7 +187,7 @@ impl TestParameters {
         }
     }
 
-    /// Whether the `nth` stream, from 0, carries data from the client to the server. Those come first.
+    /// Whether the `nth` stream, from 0, carries data from the client to the server. Uploading streams come first.
     pub const fn uploads(&self, nth: u32) -> bool {
         match self.direction {
             TestDirection::Upload => true,
@@ -203,13 +204,13 @@ impl TestParameters {
     /// Checks the parameters against the limits of a server.
     ///
     /// # Errors
-    /// The error for the client.
+    /// The error that is sent to the client.
     pub fn check(&self, limits: &TestLimits) -> Result<(), Iperf3Refusal> {
         let time = self.time.saturating_add(self.omit);
         if self.transport == TestTransport::Sctp {
             Err(Iperf3Code::NO_SCTP.into())
         } else if self.server_affinity.is_some() {
-            // EPERM: clients may not choose the processors of a server.
+            // The error number 1 is EPERM: clients may not choose the processors of a server.
             Err(Iperf3Refusal { code: Iperf3Code::AFFINITY, errno: 1 })
         } else if self.flow_label != 0 && self.direction.downloads() {
             Err(Iperf3Code::FLOW_LABEL.into())
@@ -224,7 +225,7 @@ impl TestParameters {
         }
     }
 
-    /// Whether the client has a text for the time limit of a server (since 3.20).
+    /// Whether the client has a message for [`Iperf3Code::TOO_LONG`] (since iperf3 3.20).
     fn knows_too_long(&self) -> bool {
         let version = self.client_version.as_deref().and_then(|version| version.strip_prefix("3."));
         let digits = |text: &str| text.bytes().take_while(u8::is_ascii_digit).count();
@@ -232,17 +233,17 @@ impl TestParameters {
         minor.is_some_and(|minor| minor >= 20)
     }
 
-    /// Reads the parameters of a client. Unknown parameters are ignored.
+    /// Parses the parameters of a client. Unknown parameters are ignored.
     ///
     /// # Errors
-    /// If they are malformed, or a number is beyond the limits of iperf3.
+    /// If the JSON is malformed, or a number exceeds the limits of iperf3.
     pub fn read(json: &[u8]) -> Result<Self, ParameterError> {
         object::<ParametersWire>(json).map_err(ParameterError::Json)?.checked()
     }
 
-    /// As JSON.
+    /// Encodes the parameters as JSON.
     pub fn write(&self) -> Vec<u8> {
-        // Serialising numbers, flags and texts cannot fail.
+        // Serialising numbers, flags and text cannot fail.
         serde_json::to_vec(&ParametersWire::from(self)).unwrap_or_default()
     }
 }
@@ -313,7 +314,7 @@ struct ParametersWire {
     client_version: Option<String>,
 }
 
-/// Values that are not set are omitted.
+/// Whether a value is the default. Such values are omitted on the wire.
 fn is_zero<T: Default + PartialEq>(value: &T) -> bool {
     *value == T::default()
 }
@@ -438,7 +439,8 @@ mod tests {
 
     use super::*;
 
-    /// The parameters of 3.12 for `-P 2 --bidir -b 5M -O 1 -M 1000 -N -S 16 -w 100K -C cubic --fq-rate 1M -T title`, and more.
+    /// The parameters that iperf3 3.12 sends for `-P 2 --bidir -b 5M -O 1 -M 1000 -N -S 16 -w 100K -C cubic --fq-rate
+    /// 1M -T title`, and for further options.
     const REAL: &str = r#"{"tcp":true,"omit":1,"time":1,"num":0,"blockcount":0,"MSS":1000,"nodelay":true,"parallel":2,"bidirectional":true,"window":102400,"len":131072,"bandwidth":5000000,"fqrate":1000000,"pacing_timer":1000,"TOS":16,"title":"title","extra_data":"x","congestion":"cubic","get_server_output":1,"client_version":"3.12"}"#;
 
     fn real() -> TestParameters {

@@ -9,10 +9,11 @@ use serde_json::Value;
 use super::cjson::object;
 use super::{MOST_STREAMS, stream_id};
 
-/// Longest results that a server reads, bytes of JSON: about four times those of the most streams.
+/// Maximum length of the results that a server reads, bytes of JSON. It is about four times the length for the maximum
+/// number of streams.
 pub(super) const LONGEST_OF_CLIENT: u32 = 256 * 1024;
 
-/// Longest results that a client reads, bytes of JSON: they may contain the whole output of the server.
+/// Maximum length of the results that a client reads, bytes of JSON. They may contain the whole output of the server.
 pub(super) const LONGEST_OF_SERVER: u32 = 8 * 1024 * 1024;
 
 /// Processor use of an end during the test, per cent of one processor.
@@ -29,13 +30,13 @@ pub struct CpuUse {
     pub system: f64,
 }
 
-/// The results of one end, on the wire with iperf3's names and in its order.
+/// The results of one end. On the wire, they have iperf3's names and order.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize)]
 pub struct TestResults {
     /// Processor use.
     #[serde(flatten)]
     pub cpu: CpuUse,
-    /// Whether it counts its retransmissions. Absent if it sends nothing.
+    /// Whether this end counts its retransmissions. `None` if it does not send data.
     #[serde(rename = "sender_has_retransmits", deserialize_with = "counts", serialize_with = "or_minus_one")]
     pub counts_retransmits: Option<bool>,
     /// The congestion control of its streams.
@@ -52,13 +53,13 @@ pub struct TestResults {
 /// The output of a server.
 #[derive(Clone, Debug, PartialEq)]
 pub enum ServerOutput {
-    /// As text.
+    /// The output as text.
     Text(String),
-    /// As a JSON document.
+    /// The output as a JSON document.
     Json(Value),
 }
 
-/// The results of a stream at one end. Bytes exclude the warm-up, numbers of datagrams include it.
+/// The results of a stream at one end. The number of bytes excludes the warm-up; the numbers of datagrams include it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Deserialize, Serialize)]
 pub struct StreamResult {
     /// The identifier of the stream: [`stream_id`].
@@ -76,7 +77,7 @@ pub struct StreamResult {
     /// Lost datagrams.
     #[serde(deserialize_with = "or_zero")]
     pub errors: u64,
-    /// Lost datagrams in the warm-up. Absent before 3.14.
+    /// Lost datagrams in the warm-up. `None` for iperf3 before 3.14.
     #[serde(default, deserialize_with = "count", skip_serializing_if = "Option::is_none")]
     pub omitted_errors: Option<u64>,
     /// Datagrams sent, or the highest number received.
@@ -85,7 +86,7 @@ pub struct StreamResult {
     /// Datagrams in the warm-up.
     #[serde(default, deserialize_with = "count", skip_serializing_if = "Option::is_none")]
     pub omitted_packets: Option<u64>,
-    /// Duration without the warm-up, s. Absent before 3.2.
+    /// Duration without the warm-up, s. `None` for iperf3 before 3.2.
     #[serde(flatten, with = "duration")]
     pub seconds: Option<f64>,
 }
@@ -93,15 +94,15 @@ pub struct StreamResult {
 /// Why results are invalid.
 #[derive(Debug, thiserror::Error)]
 pub enum ResultsError {
-    /// Malformed JSON, or a missing or wrong value.
+    /// The JSON is malformed, or a value is missing or wrong.
     #[error("the results cannot be read: {0}")]
     Json(#[from] serde_json::Error),
     /// The streams differ from those of the test.
     #[error("the results belong to other streams: {found} instead of {expected}")]
     Streams {
-        /// The received number. 0 if there is none.
+        /// The received stream number; 0 if there is none.
         found: u32,
-        /// The expected number. 0 if there is none.
+        /// The expected stream number; 0 if there is none.
         expected: u32,
     },
 }
@@ -126,19 +127,19 @@ impl TestResults {
         Ok(results)
     }
 
-    /// As JSON.
+    /// Encodes the results as JSON.
     pub fn write(&self) -> Vec<u8> {
-        // Serialising numbers and texts cannot fail.
+        // Serialising numbers and text cannot fail.
         serde_json::to_vec(self).unwrap_or_default()
     }
 
-    /// The results of one stream.
+    /// The results of the stream with this identifier.
     pub fn stream(&self, id: u32) -> Option<&StreamResult> {
         self.streams.iter().find(|stream| stream.id == id)
     }
 }
 
-/// The output of a server under a name for each form.
+/// (De)serialises the output of a server. Text and JSON have different names on the wire.
 mod output {
     use super::{Deserialize, Deserializer, Serialize, Serializer, ServerOutput, Value};
 
@@ -167,7 +168,7 @@ mod output {
     }
 }
 
-/// A duration as the times of its start and its end.
+/// (De)serialises a duration as a start time and an end time.
 mod duration {
     use super::{Deserialize, Deserializer, Serialize, Serializer};
 
@@ -191,7 +192,8 @@ mod duration {
     }
 }
 
-/// A count as cJSON writes it. -1 means none, which some builds write as 2⁶⁴ - 1. A large count may have an exponent.
+/// Deserialises a count that cJSON has written. -1 stands for a missing count; some builds write it as 2⁶⁴ - 1. A large
+/// count may have an exponent.
 fn count<'de, D: Deserializer<'de>>(from: D) -> Result<Option<u64>, D::Error> {
     const NONE: u64 = u64::MAX;
     Ok(match Value::deserialize(from)? {
@@ -205,7 +207,7 @@ fn count<'de, D: Deserializer<'de>>(from: D) -> Result<Option<u64>, D::Error> {
     })
 }
 
-/// A count that is zero if there is none.
+/// Deserialises a count. A missing count is zero.
 fn or_zero<'de, D: Deserializer<'de>>(from: D) -> Result<u64, D::Error> {
     Ok(count(from)?.unwrap_or(0))
 }
@@ -225,7 +227,7 @@ fn or_minus_one<S: Serializer>(count: &Option<impl Copy + Into<u64>>, to: S) -> 
     }
 }
 
-/// A number, or `null` for infinity and the like.
+/// Deserialises a number. `null`, which stands for a number that is not finite, is zero.
 fn real<'de, D: Deserializer<'de>>(from: D) -> Result<f64, D::Error> {
     Ok(Option::<f64>::deserialize(from)?.unwrap_or(0.0))
 }
@@ -234,7 +236,7 @@ pub(super) fn finite<S: Serializer>(value: &f64, to: S) -> Result<S::Ok, S::Erro
     to.serialize_f64(if value.is_finite() { *value } else { 0.0 })
 }
 
-/// Rejects more streams than a test may have.
+/// Deserialises the results of streams. Rejects more streams than a test may have.
 fn few<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<StreamResult>, D::Error> {
     struct WireStreams;
     impl<'de> Visitor<'de> for WireStreams {
@@ -264,7 +266,7 @@ mod tests {
 
     use super::*;
 
-    /// The results of a server 3.12 that received two streams.
+    /// The results of an iperf3 3.12 server that received two streams.
     const REAL: &str = r#"{"cpu_util_total":4.2174512812803444,"cpu_util_user":0,"cpu_util_system":4.2174512812803444,"sender_has_retransmits":18446744073709551615,"congestion_used":"bbr","streams":[{"id":1,"bytes":61997003,"retransmits":18446744073709551615,"jitter":0,"errors":0,"packets":0,"start_time":0,"end_time":1.057612},{"id":3,"bytes":75559669,"retransmits":-1,"jitter":0,"errors":0,"packets":0,"start_time":0,"end_time":1.057618}]}"#;
 
     #[test]
@@ -338,7 +340,7 @@ mod tests {
                     [output].clone(),
             };
             let read = TestResults::read(&results.write(), 2).unwrap();
-            // Without `float_roundtrip` a fraction may be off by its last bit.
+            // Without the feature `float_roundtrip` of serde_json, the last bit of a fraction may be wrong.
             for (read, written) in read.streams.iter().zip(&results.streams) {
                 prop_assert!((read.jitter - written.jitter).abs() <= f64::EPSILON * written.jitter);
                 prop_assert_eq!((read.bytes, read.retransmits, read.packets), (written.bytes, retransmits, packets.into()));

@@ -13,26 +13,28 @@ use super::results::{self, TestResults};
 use super::state::TestState;
 use super::stream_id;
 
-/// Time limit of a client for its parameters, and for its results.
+/// Time limit within which a client must send its parameters, and its results.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// Time limit of a client for opening its streams.
+/// Time limit within which a client must open its streams.
 const OPENING: Duration = Duration::from_secs(30);
 
-/// Time by which a test may exceed the requested duration: that of iperf3's own server, ten exchanges of 4 s.
+/// Time by which a test may exceed the requested duration. iperf3's own server allows the same time, ten exchanges of 4
+/// s.
 const GRACE: Duration = Duration::from_secs(40);
 
 /// An event of a session for the owner of the sockets.
 #[derive(Debug)]
 pub enum ServerEvent {
-    /// The client requests a test. Answer by [`admit`](ServerSession::admit), [`refuse`](ServerSession::refuse) or
-    /// [`deny`](ServerSession::deny) at any time. The client waits.
+    /// The client requests a test. Answer with [`admit`](ServerSession::admit), [`refuse`](ServerSession::refuse) or
+    /// [`deny`](ServerSession::deny). The answer has no time limit, because the client waits.
     Asked(Box<TestParameters>),
-    /// All streams are open, and the client knows: send and receive.
+    /// All streams are open, and the client is informed: start to send and to receive.
     Start,
-    /// The client has ended the test: stop, close all TCP streams, then pass the [`results`](ServerSession::results).
+    /// The client has ended the test: stop, close all TCP streams, then call [`results`](ServerSession::results).
     ///
-    /// Receiving clients such as 3.12 read whole blocks, and read no control message until a block is full or the stream ends.
+    /// Receiving clients such as iperf3 3.12 read whole blocks. They do not read control messages until a block is full
+    /// or the stream ends.
     Stop,
     /// The results of the client, after the exchange of results.
     Results(Box<TestResults>),
@@ -40,7 +42,7 @@ pub enum ServerEvent {
     Over(Result<(), SessionError>),
 }
 
-/// The server's end of the control connection, after the cookie.
+/// The server's end of the control connection. It starts after the cookie has been read.
 ///
 /// After each call, drain [`poll_transmit`](Self::poll_transmit) and [`poll_event`](Self::poll_event), and read
 /// [`poll_timeout`](Self::poll_timeout) again.
@@ -55,7 +57,7 @@ pub struct ServerSession {
     streams: u32,
 }
 
-/// Makes the results of this end from those of the client.
+/// Computes the results of this end from those of the client.
 struct ResultsAnswer(Box<dyn FnOnce(&TestResults) -> TestResults + Send>);
 
 impl fmt::Debug for ResultsAnswer {
@@ -67,11 +69,11 @@ impl fmt::Debug for ResultsAnswer {
 #[derive(Debug)]
 enum ServerStage {
     Parameters,
-    /// Waiting for the admission.
+    /// Waiting for the owner to admit or refuse the test.
     Waiting(Box<TestParameters>),
     Opening(Box<TestParameters>, u32),
     Running,
-    /// The client has ended the test. Waiting for the results of this end.
+    /// The client has ended the test. Waiting for the owner to pass the results of this end.
     Stopping,
     /// Waiting for the results of the client.
     Exchange(ResultsAnswer),
@@ -81,7 +83,7 @@ enum ServerStage {
 }
 
 impl ServerSession {
-    /// A session of a client that has sent its cookie.
+    /// A session with a client that has sent its cookie.
     pub fn new(now: Instant, limits: TestLimits) -> Self {
         Self {
             limits,
@@ -111,13 +113,13 @@ impl ServerSession {
     pub fn handle_close(&mut self) {
         match self.stage {
             ServerStage::Over => {}
-            // Some versions close without the last message.
+            // Some versions of iperf3 close the connection without sending the last message.
             ServerStage::Closing => self.end(Ok(())),
             _ => self.end(Err(SessionError::Closed(self.phase()))),
         }
     }
 
-    /// Handles a deadline.
+    /// Handles the deadline of [`poll_timeout`](Self::poll_timeout), if it has passed.
     pub fn handle_timeout(&mut self, now: Instant) {
         if self.deadline.is_none_or(|deadline| now < deadline) {
             return;
@@ -155,7 +157,7 @@ impl ServerSession {
         }
     }
 
-    /// Admits the test: the client is requested to open its streams.
+    /// Admits the test, and requests that the client opens its streams.
     pub fn admit(&mut self, now: Instant) {
         self.stage = match std::mem::replace(&mut self.stage, ServerStage::Over) {
             ServerStage::Waiting(asked) => {
@@ -167,9 +169,10 @@ impl ServerSession {
         };
     }
 
-    /// Takes an arriving stream. Returns its number, and whether this end receives on it. `None` if no stream is expected.
+    /// Records a stream that the client has opened. Returns the number of the stream, and whether this end receives on
+    /// it. `None` if no stream is expected.
     ///
-    /// With the last one, the client is informed that all streams are open.
+    /// After the last stream, the client is informed that all streams are open.
     pub fn open_stream(&mut self, now: Instant) -> Option<(u32, bool)> {
         let ServerStage::Opening(asked, open) = &mut self.stage else { return None };
         let nth = *open;
@@ -186,7 +189,8 @@ impl ServerSession {
         Some(place)
     }
 
-    /// Passes the results of this end, in response to [`ServerEvent::Stop`]. They may depend on the client's results, which arrive first.
+    /// Passes the results of this end, in response to [`ServerEvent::Stop`]. They may depend on the client's results,
+    /// which the client sends first.
     pub fn results(
         &mut self,
         now: Instant,
@@ -207,12 +211,12 @@ impl ServerSession {
         }
     }
 
-    /// Refuses the test because the server is busy. The client prints that.
+    /// Refuses the test because the server is busy. The client prints this reason.
     pub fn deny(&mut self) {
         self.give_up(TestState::AccessDenied);
     }
 
-    /// Ends the test because the server stops. The client prints that.
+    /// Ends the test because the server stops. The client prints this reason.
     pub fn terminate(&mut self) {
         self.give_up(TestState::ServerTerminate);
     }
@@ -224,7 +228,7 @@ impl ServerSession {
         }
     }
 
-    /// Reads one message of the client. `None` if it is not complete.
+    /// Handles one message of the client. Returns `None` if it is not complete.
     fn read(&mut self, now: Instant) -> Result<Option<()>, SessionError> {
         match self.stage {
             ServerStage::Parameters => {
@@ -266,7 +270,7 @@ impl ServerSession {
                 self.events.push_back(ServerEvent::Stop);
             }
             (Some(TestState::IperfDone), ServerStage::Closing) => self.end(Ok(())),
-            // Some refused clients send this.
+            // Some clients that were refused send this message.
             (Some(TestState::IperfDone), _) => self.end(Err(SessionError::Closed(phase))),
             _ => return Err(SessionError::Unexpected { byte, phase }),
         }

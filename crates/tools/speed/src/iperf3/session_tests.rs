@@ -1,4 +1,4 @@
-//! Both ends of a test, connected in memory, and their reaction to invalid bytes.
+//! Tests of both ends of an iperf3 test that are connected in memory, and of their reaction to invalid bytes.
 
 use netrig_core::{Duration, Instant};
 use proptest::prelude::*;
@@ -27,7 +27,7 @@ fn client_events(client: &mut ClientSession) -> Vec<ClientEvent> {
     std::iter::from_fn(|| client.poll_event()).collect()
 }
 
-/// Exchanges the bytes of both ends in pieces until both are silent.
+/// Exchanges the bytes of both ends in pieces of `piece` bytes until both ends are silent.
 fn exchange(client: &mut ClientSession, server: &mut ServerSession, now: Instant, piece: usize) {
     loop {
         let up = client.poll_transmit();
@@ -44,7 +44,7 @@ fn exchange(client: &mut ClientSession, server: &mut ServerSession, now: Instant
     }
 }
 
-/// A whole test, for any pieces that the connection delivers.
+/// Runs a whole test over a connection that delivers pieces of `piece` bytes.
 fn whole_test(asked: &TestParameters, piece: usize) {
     let mut client = ClientSession::new(at(0), cookie(), asked.clone());
     assert_eq!(client.poll_transmit(), Some(cookie().bytes().to_vec()));
@@ -73,7 +73,7 @@ fn whole_test(asked: &TestParameters, piece: usize) {
     assert!(matches!(server_events(&mut server)[..], [ServerEvent::Stop]));
     assert!(client_events(&mut client).is_empty(), "the server is still stopping");
     let streams = asked.streams();
-    // The output of a server contains the client's results, which arrive first.
+    // The client's results arrive first, because the output of a server contains them.
     server.results(over, move |theirs| {
         assert_eq!(*theirs, found(streams));
         found(streams)
@@ -100,7 +100,8 @@ fn a_test_is_the_same_however_its_bytes_are_cut() {
     }
 }
 
-/// A server that has received these bytes after the first, its last bytes and its outcome.
+/// Passes these bytes to a server that has requested the parameters. Returns the bytes that the server sends, and its
+/// events.
 fn heard(bytes: &[u8]) -> (Vec<u8>, Vec<ServerEvent>) {
     let mut server = ServerSession::new(at(0), TestLimits::default());
     assert_eq!(server.poll_transmit(), Some(vec![9]));
@@ -218,7 +219,7 @@ fn a_silent_server_ends_the_session() {
     assert!(error.to_string().contains("is it iperf3?"), "{error}");
 }
 
-/// Bytes that are likely to be valid, and any others.
+/// Generates bytes that are likely to be valid messages, and arbitrary bytes.
 fn words() -> impl Strategy<Value = Vec<u8>> {
     let state = prop_oneof![(0_u8..17), Just(0xff), Just(0xfe), any::<u8>()].prop_map(|byte| vec![byte]);
     let json = prop_oneof![
@@ -273,7 +274,8 @@ proptest! {
         let _ = client.poll_transmit();
     }
 
-    /// Parameters and the bytes after them have the same effect at once as byte by byte, as long as no answer is needed in between.
+    /// Parameters and the bytes after them have the same effect in one piece as in several, if no answer is needed in
+    /// between.
     #[test]
     fn delivery_in_pieces_is_delivery(json in proptest::collection::vec(any::<u8>(), 0..60), piece in 1_usize..20) {
         let bytes = inbox::framed(&json);

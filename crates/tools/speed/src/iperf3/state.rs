@@ -1,30 +1,30 @@
 //! The state byte of the control connection.
 
-/// A state byte on the control connection: the next state, or the reason of the end.
+/// A state byte on the control connection: the next state of the test, or the reason why it ends.
 ///
 /// Numbers 3, 5 to 8 and 15 are unused on the wire.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(i8)]
 pub enum TestState {
-    /// All streams are open: timers start. Server to client.
+    /// All streams are open, and timers start. Server to client.
     TestStart = 1,
     /// Data flows. Server to client.
     TestRunning = 2,
     /// The client ends the test. Client to server.
     TestEnd = 4,
-    /// Requests the parameters. Server to client.
+    /// Requests the parameters of the test. Server to client.
     ParamExchange = 9,
-    /// Requests the streams. Server to client.
+    /// Requests that the client opens the streams. Server to client.
     CreateStreams = 10,
     /// The server aborts the test. Server to client.
     ServerTerminate = 11,
     /// The client aborts the test. Client to server.
     ClientTerminate = 12,
-    /// Requests the results of the client; those of the server follow. Server to client.
+    /// Requests the results of the client; the results of the server follow. Server to client.
     ExchangeResults = 13,
-    /// Confirms the results. Server to client.
+    /// Confirms the exchange of results. Server to client.
     DisplayResults = 14,
-    /// The last message. Client to server.
+    /// The last message of a test. Client to server.
     IperfDone = 16,
     /// The server is busy. Server to client.
     AccessDenied = -1,
@@ -48,12 +48,12 @@ impl TestState {
         Self::ServerError,
     ];
 
-    /// The byte.
+    /// The state byte.
     pub const fn byte(self) -> u8 {
         self as i8 as u8
     }
 
-    /// Decodes a byte. `None` if it is no state.
+    /// Decodes a byte. `None` if the byte is not a state.
     pub fn from_byte(byte: u8) -> Option<Self> {
         Self::ALL.into_iter().find(|state| state.byte() == byte)
     }

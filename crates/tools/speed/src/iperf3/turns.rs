@@ -1,12 +1,13 @@
-//! Turns of opening UDP streams.
+//! The order in which sessions open UDP streams.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::net::IpAddr;
 
 /// The sessions that open UDP streams, and those that wait for their turn.
 ///
-/// The datagram that opens a UDP stream does not name its test, but the server decides when the client sends it. Only one test per
-/// address opens its streams at a time, so datagrams of that address belong to it. `T` identifies a session.
+/// The datagram that opens a UDP stream does not name its test, but the server decides when the client sends it. Only
+/// one test per address opens its streams at a time, so the datagrams from this address belong to that test. `T`
+/// identifies a session.
 #[derive(Debug)]
 pub struct OpeningTurns<T> {
     /// The first session of each queue has the turn.
@@ -29,7 +30,7 @@ impl<T: Copy + PartialEq> OpeningTurns<T> {
         queue.front() == Some(&session)
     }
 
-    /// The session that has the turn of an address.
+    /// The session of this address that has the turn.
     pub fn of(&self, address: IpAddr) -> Option<T> {
         self.queues.get(&address.to_canonical())?.front().copied()
     }

@@ -1,4 +1,4 @@
-//! Measurements parallel to the phases: echoes all the time, and responsiveness probes under load.
+//! Measurements in parallel with the phases: continuous echoes, and responsiveness probes under load.
 
 use std::cell::Cell;
 use std::io;
@@ -15,11 +15,11 @@ use crate::meter::{Delays, EchoRound, OneWay, clocks};
 use crate::protocol::{ConnectionCounts, DataDirection};
 use crate::responsiveness::{ForeignProbe, Responsiveness};
 
-/// The rate of a phase is not used before this time, s.
+/// Before this time, the rate of a phase is not used, s.
 const BEGINNING_S: f64 = 0.5;
 
-/// The assumed ratio of upload to download capacity until the upload is known: few lines are more asymmetric (RFC 3449 section 2.1).
-/// Until the download is known, it is assumed to equal the upload.
+/// The assumed ratio of upload to download capacity until the upload is known: few lines are more asymmetric (RFC 3449
+/// section 2.1). Until the download is known, it is assumed to equal the upload.
 const LEAST_UP: f64 = 1.0 / 25.0;
 
 /// Running echoes and probes.
@@ -28,7 +28,7 @@ pub(super) struct PathObserver {
     latency: Latency,
     probing: Option<Probing>,
     one_clock: bool,
-    /// Capacity of each direction, down and up, bit/s, as far as earlier phases have shown it.
+    /// Capacity of each direction, down and up, bit/s, `None` until a phase has shown it.
     known: Cell<[Option<f64>; 2]>,
 }
 
@@ -50,7 +50,8 @@ impl PathObserver {
         Ok(Self { latency, probing, one_clock: call.reads_our_clock(), known })
     }
 
-    /// Takes the received bytes of connections: echoes and probes use a share of that rate and of the capacity of the other direction.
+    /// Uses the received bytes of connections to limit the echoes and probes to a share of their rate, and to a share
+    /// of the capacity of the other direction.
     pub(super) fn watch(&self, progress: &MeasureProgress) {
         if let MeasureProgress::Arrived { at_s, bytes, way } = progress
             && *at_s >= BEGINNING_S
@@ -80,7 +81,7 @@ impl PathObserver {
         self.latency.carries(known.map(|known| known.unwrap_or(f64::INFINITY)));
     }
 
-    /// The load has ended: no probes.
+    /// Stops new probes, because the load has ended.
     pub(super) fn pause(&self) {
         self.latency.idles();
         if let Some(probing) = &self.probing {
@@ -100,7 +101,8 @@ impl PathObserver {
     }
 }
 
-/// The echoes and probes of a measurement. A span is two times, ns of `CLOCK_MONOTONIC`. `without_s` is left out at its beginning, s.
+/// The echoes and probes of a measurement. A span has a start and an end, ns of `CLOCK_MONOTONIC`. The first
+/// `without_s` seconds of a span are omitted.
 #[derive(Debug)]
 pub(super) struct PathObservations {
     pub(super) rounds: Vec<EchoRound>,
@@ -110,7 +112,7 @@ pub(super) struct PathObservations {
 }
 
 impl PathObservations {
-    /// No observations: the server sends no echoes back.
+    /// No observations, for a server that does not send echoes back.
     pub(super) fn nothing() -> Self {
         Self { rounds: Vec::new(), probes: None, clocks: ClockOffset::of(&[]) }
     }
@@ -125,7 +127,7 @@ impl PathObservations {
         self.rounds.iter().filter(move |round| (from..=ended).contains(&round.sent))
     }
 
-    /// The echoes that came back between two times.
+    /// The echoes that came back between these two times.
     pub(super) fn came_back_within(&self, [from, until]: [u64; 2]) -> impl Iterator<Item = &EchoRound> {
         let came = |round: &EchoRound| Some(round.sent.saturating_add(round.took_ns?));
         self.rounds.iter().filter(move |round| came(round).is_some_and(|at| at > from && at <= until))
@@ -141,13 +143,13 @@ impl PathObservations {
         OneWay::of(self.within(span, without_s), self.clocks).ok()
     }
 
-    /// Why one-way delays are not known, if so.
+    /// Why one-way delays are not known. `None` if they are known.
     pub(super) fn no_ways(&self) -> Option<&'static str> {
         self.clocks.correction().err()
     }
 
-    /// Responsiveness in a span, with the counts of the sender's connections. The second value says why there is no number although it
-    /// was ordered.
+    /// Responsiveness in a span, with the counts of the sender's connections. The second value is the reason if
+    /// responsiveness was ordered but could not be computed.
     pub(super) fn responsiveness(
         &self,
         sender: &[ConnectionCounts],
@@ -177,7 +179,7 @@ impl PathObservations {
 mod tests {
     use super::*;
 
-    /// A queue of 4.7 s: echoes of the first second come back after the span.
+    /// With a queue of 4.7 s, echoes of the first second come back after the span.
     #[test]
     fn echoes_take_of_the_line_what_comes_back_in_a_time() {
         let round = |n: u64, took_s: Option<u64>| EchoRound {
@@ -217,7 +219,7 @@ mod tests {
             assert!(why.is_some_and(|why| why.contains(says)), "{why:?} is not: {says}");
             assert!(told.is_none_or(|told| told.rpm.both.is_none()));
         }
-        // Responsiveness was not ordered.
+        // Responsiveness was not ordered, so there is no reason.
         assert_eq!(PathObservations::nothing().responsiveness(&[], whole, 0.0), (None, None));
     }
 }

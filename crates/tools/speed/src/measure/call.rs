@@ -25,34 +25,34 @@ use crate::protocol::{
     MeasurementPhase, PhaseError, Preamble, SPEED, clock_mark,
 };
 
-/// Longest wait for a control message before other events are checked.
+/// Maximum wait for a control message before other events are checked.
 const LOOK: StdDuration = StdDuration::from_millis(5);
 
 /// Time limit for opening a connection.
 const WAIT: Duration = Duration::from_secs(10);
 
-/// A phase at the server may last this much longer than ordered, until it receives the end message.
+/// At the server, a phase may exceed the ordered duration by this time, until the server receives the end message.
 const LONGER: Duration = Duration::from_secs(20);
 
-/// Longest text of a server, characters, and the most faults of its report.
+/// Maximum length of a text from the server, characters, and maximum number of faults in its report.
 const LONGEST_SENTENCE: usize = 240;
 const MOST_FAULTS: usize = 8;
 
-/// Interval of requests for datagrams until the server answers.
+/// Interval at which a request for datagrams is repeated until the server answers.
 const REQUEST_AGAIN: StdDuration = StdDuration::from_millis(200);
 
-/// The server of a session, and the options.
+/// The order of a session: its server and its options.
 #[derive(Clone, Debug)]
 pub struct CallOrder {
     /// The address of the server.
     pub server: SocketAddr,
-    /// The name that its certificate must match.
+    /// The name that the server's certificate must match.
     pub name: ServerName<'static>,
     /// The TLS configuration with the trusted certificates.
     pub tls: Arc<ClientConfig>,
     /// The shared key, if the server requires one.
     pub key: Option<HmacKey>,
-    /// The highest rate in either direction, bits per second. A server with a rate limit reserves it.
+    /// Maximum rate in either direction. A server with a rate limit reserves this rate.
     pub rate: Option<Rate>,
     /// Socket options of the data connections.
     pub options: TcpOptions,
@@ -69,10 +69,10 @@ fn is_busy(error: &io::Error) -> bool {
     matches!(error, Some(rustls::Error::AlertReceived(rustls::AlertDescription::AccessDenied)))
 }
 
-/// An order for a phase.
+/// The order of a phase.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PhaseOrder {
-    /// What carries data, and the direction.
+    /// What carries the data, and in which direction.
     pub carrier: Carrier,
     /// The duration.
     pub lasts: Duration,
@@ -89,7 +89,7 @@ impl PhaseOrder {
     /// Checks the order as a server does.
     ///
     /// # Errors
-    /// The first fault of the order.
+    /// The first invalid value of the order.
     pub fn check(&self) -> Result<(), PhaseError> {
         self.phase(1).check()
     }
@@ -111,18 +111,18 @@ pub struct CarriedPhase {
     pub near: PhaseOutcome,
     /// The counts of the server.
     pub far: PhaseOutcome,
-    /// Traffic of the control connection during the phase. Absent for servers of iperf3.
+    /// Traffic of the control connection during the phase. `None` for iperf3 servers.
     pub talked: Option<ControlTraffic>,
     /// Whether the phase ended early: its connections failed, or the user interrupted it.
     pub cut_short: bool,
 }
 
-/// Traffic of a control connection, towards the server and back.
+/// Traffic of a control connection. The first value is towards the server, the second towards the client.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct ControlTraffic {
-    /// Segments of any kind, per direction.
+    /// Number of segments of any kind in each direction.
     pub segments: [u64; 2],
-    /// Payload, bytes per direction.
+    /// Payload in each direction, bytes.
     pub bytes: [u64; 2],
     /// Whether segments have time stamps (RFC 7323).
     pub timestamps: bool,
@@ -146,7 +146,7 @@ impl CarriedPhase {
         self.span[1].saturating_sub(self.span[0]).max(1) as f64 * 1e-9
     }
 
-    /// Received data of its connections in that direction over time.
+    /// The received data over time, of the connections in this direction.
     pub fn course(&self, way: DataDirection) -> ArrivalCourse {
         let receiver = if way == DataDirection::Up { &self.far } else { &self.near };
         ArrivalCourse::of_streams(&receiver.counted)
@@ -159,16 +159,16 @@ pub enum PhaseEvent<'a> {
     Near(LiveReading),
     /// A reading of the server.
     Far(LiveReading),
-    /// A regular event in which the phase can be steered.
+    /// A regular event in which the observer can change the rate or end the phase.
     Tick(&'a mut PhaseSteering),
 }
 
 /// Requests of the observer of a phase.
 #[derive(Debug, Default)]
 pub struct PhaseSteering {
-    /// The new rate of datagrams, for either sender.
+    /// The new rate of datagrams, regardless of which end sends them.
     pub rate: Option<Rate>,
-    /// Whether the phase is to end now.
+    /// Whether the phase must end now.
     pub enough: bool,
 }
 
@@ -180,15 +180,15 @@ pub struct SpeedCall {
     local: SocketAddr,
     budget: Budget,
     number: u32,
-    /// Kernel information on the path from the handshake.
+    /// The kernel's information on the path after the handshake.
     path: TcpInfo,
-    /// The counts of this end in the phase in which the connection failed.
+    /// The phase in which the control connection failed, with the counts of this end.
     broken: Option<CarriedPhase>,
 }
 
 impl SpeedCall {
-    /// Connects to a server and waits for admission. `waits` is called with the number of sessions before this one and the length of the
-    /// queue.
+    /// Connects to a server and waits for admission. `waits` is called with the number of sessions before this one and
+    /// the length of the queue.
     ///
     /// # Errors
     /// If the connection fails or the server refuses the session.
@@ -213,7 +213,7 @@ impl SpeedCall {
             .greet_server(&mut control, order.key.as_ref(), &binding)
             .map_err(|source| SpeedError::Greeting { server, source })?;
         control.send(&FromClient::Ask { bits_per_s: order.rate.map(Rate::bits_per_s) })?;
-        // A server sends the place in the queue every second, so a silent server has failed.
+        // A server sends the position in the queue every second, so a server that is silent for longer has failed.
         let mut heard = StdInstant::now();
         loop {
             if cancel.load(Ordering::Relaxed) {
@@ -250,7 +250,7 @@ impl SpeedCall {
         ours.is_some() && ours == self.budget.clock
     }
 
-    /// The round-trip time of the handshake as the kernel measured it.
+    /// The round-trip time of the handshake as measured by the kernel.
     pub const fn round_trip(&self) -> Option<Duration> {
         self.path.srtt
     }
@@ -260,7 +260,7 @@ impl SpeedCall {
         if self.path.path_mtu == 0 { None } else { Some(self.path.path_mtu) }
     }
 
-    /// Carries a phase and reports its events to `watch`.
+    /// Runs a phase and reports its events to `watch`.
     ///
     /// # Errors
     /// If the server refuses the phase, or the control connection fails.
@@ -276,7 +276,7 @@ impl SpeedCall {
         self.control.send(&FromClient::Prepare(phase.clone()))?;
         self.wait_for(&FromServer::Ready)?;
         let sockets = self.open(&phase)?;
-        // Receivers must run before data is sent.
+        // Receivers must run before data are sent.
         let carrying = RunningPhase::begin(&phase, EndRole::Client, sockets, Allowance::default());
         let carrying = carrying.map_err(SpeedError::Carrying)?;
         self.control.send(&FromClient::Begin)?;
@@ -364,7 +364,7 @@ impl SpeedCall {
         Ok(CarriedPhase { phase, span: [begun, ended], near, far, talked, cut_short: over })
     }
 
-    /// Follows a phase until its end. Returns whether it was cut short.
+    /// Observes a phase until its end. Returns whether it ended early.
     fn follow(
         &mut self,
         phase: &MeasurementPhase,
@@ -405,7 +405,7 @@ impl SpeedCall {
         }
     }
 
-    /// Takes the counts of this end in the phase in which the connection failed, if any.
+    /// Takes the phase in which the control connection failed, if any, with the counts of this end.
     pub fn take_broken(&mut self) -> Option<CarriedPhase> {
         self.broken.take()
     }
@@ -420,7 +420,7 @@ impl SpeedCall {
         loop {
             let before = far.counted.len() + far.heard.len();
             check(phase, far).map_err(|what| self.impossible(what))?;
-            // A server that keeps sending other messages does not extend the time limit.
+            // Other messages of the server do not extend the time limit.
             if StdInstant::now() > until {
                 return Err(SpeedError::Silent { server: self.order.server });
             }
@@ -428,12 +428,13 @@ impl SpeedCall {
                 Some(FromServer::Counted(counted)) => far.counted.extend(counted),
                 Some(FromServer::HeardInAll(heard)) => far.heard.extend(heard),
                 Some(FromServer::Report(report)) => return Ok(fit_for_sentences(*report)),
-                // Sent before the server received the end of the phase.
+                // The server sent these messages before it received the end of the phase.
                 Some(FromServer::Arrived { .. } | FromServer::Heard(_)) => {}
                 Some(other) => return Err(unexpected(other)),
                 None => return Err(SpeedError::Silent { server: self.order.server }),
             }
-            // On a slow line the counts take long. Their number is bounded by the length of the phase.
+            // On a slow line, the transfer of the counts takes long, so each extends the time limit. Their number is
+            // bounded by the duration of the phase.
             if far.counted.len() + far.heard.len() > before {
                 until = StdInstant::now() + PATIENCE;
             }
@@ -458,7 +459,7 @@ impl SpeedCall {
     }
 }
 
-/// Opens a blocking connection with options that must be set before the handshake.
+/// Opens a blocking connection with these options, which must be set before the handshake.
 fn dial(to: SocketAddr, options: &TcpOptions) -> io::Result<TcpStream> {
     let any = HostAddress::unspecified_for(to).at(0);
     let socket = SocketBuilder::tcp(options, 0, any).and_then(SocketBuilder::bound);
@@ -467,8 +468,8 @@ fn dial(to: SocketAddr, options: &TcpOptions) -> io::Result<TcpStream> {
     Ok(stream)
 }
 
-/// The segment size that every path carries, bytes (RFC 9293 section 3.7.1; RFC 8200 section 5 without headers). Control messages then
-/// pass a path MTU black hole and can report it.
+/// The segment size that every path carries, bytes (RFC 9293 section 3.7.1; RFC 8200 section 5 without headers).
+/// Control messages in such segments pass a path MTU black hole, so that it can be reported.
 const fn short_segment(server: SocketAddr) -> u16 {
     if server.is_ipv4() { 536 } else { 1220 }
 }
@@ -482,17 +483,18 @@ fn unexpected(message: FromServer) -> SpeedError {
     }
 }
 
-/// Faults of a server's readings.
+/// Texts about impossible readings of a server.
 const MORE_READINGS: &str = "more readings than the phase allows";
 const OUT_OF_TIME: &str = "a reading outside of the phase or out of order";
 const LESS: &str = "a count that decreases";
 
-/// The longest duration of a phase at the server, ns.
+/// Maximum duration of a phase at the server, ns.
 const fn longest(phase: &MeasurementPhase) -> u64 {
     phase.lasts_ns.saturating_add(LONGER.as_nanos())
 }
 
-/// The most readings of each stream in a phase: the regular ones, one at each end, and one whenever a connection ends.
+/// Maximum number of readings of each stream in a phase: the regular readings, one at the start and one at the end, and
+/// one whenever a connection ends.
 fn most_readings(phase: &MeasurementPhase) -> usize {
     let in_time = longest(phase) / phase.every_ns.max(1);
     usize::try_from(in_time).unwrap_or(usize::MAX).saturating_add(2 + usize::from(phase.streams().max(1)))
@@ -529,7 +531,7 @@ fn check(phase: &MeasurementPhase, far: &PhaseOutcome) -> Result<(), &'static st
     Ok(())
 }
 
-/// Makes a report safe to print: no control characters, bounded texts, and packet lengths that IP allows.
+/// Makes a report safe to print: no control characters, bounded texts, and only packet lengths that IP allows.
 fn fit_for_sentences(mut report: EndReport) -> EndReport {
     report.faults.truncate(MOST_FAULTS);
     for len in [&mut report.segment, &mut report.path_mtu] {
@@ -554,7 +556,7 @@ mod tests {
         ConnectionCounts { at_ns: at_ms * 1_000_000, stream, ..ConnectionCounts::default() }
     }
 
-    /// A lying server cannot make the client store more than a phase has or accept impossible counts.
+    /// A malicious server cannot make the client store more readings than a phase has, or accept impossible counts.
     #[test]
     fn readings_that_cannot_be_are_refused() {
         let of = |counted: Vec<ConnectionCounts>| PhaseOutcome { counted, ..PhaseOutcome::default() };

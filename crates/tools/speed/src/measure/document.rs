@@ -10,7 +10,8 @@ use serde_json::ser::{Formatter, PrettyFormatter};
 use super::SpeedReport;
 
 impl SpeedReport {
-    /// The report as JSON. Objects are indented and lists are not: a column of readings is one line.
+    /// The report as JSON. Objects are indented. A list is written in one line, so that a column of readings is one
+    /// line.
     ///
     /// # Errors
     /// If the report cannot be serialised.
@@ -28,7 +29,7 @@ fn json(document: &impl Serialize) -> serde_json::Result<String> {
 
 struct ListsInLine(PrettyFormatter<'static>);
 
-/// The other methods write no white space.
+/// The methods that are not overridden write no white space.
 impl Formatter for ListsInLine {
     fn begin_array_value<W: ?Sized + Write>(&mut self, writer: &mut W, first: bool) -> io::Result<()> {
         if first { Ok(()) } else { writer.write_all(b", ") }

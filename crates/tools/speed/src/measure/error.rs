@@ -61,9 +61,9 @@ pub enum SpeedError {
          operator for a higher limit (--max-time)"
     )]
     TooLong {
-        /// The shortest duration of the measurement.
+        /// Minimum duration of the measurement.
         needs: Duration,
-        /// The longest duration of a session.
+        /// Maximum duration of a session at this server.
         lasts: Duration,
     },
     /// The server sent impossible readings.
@@ -71,10 +71,10 @@ pub enum SpeedError {
     Report {
         /// The address of the server.
         server: SocketAddr,
-        /// What is wrong with them.
+        /// What is wrong with the readings.
         what: &'static str,
     },
-    /// The server answers no datagrams.
+    /// The server does not answer datagrams.
     #[error("{server} answers no datagrams: {source}; is its port open for UDP, too?")]
     NoDatagrams {
         /// The address of the server.
@@ -91,7 +91,7 @@ pub enum SpeedError {
     /// The ordered phase is invalid.
     #[error(transparent)]
     Phase(PhaseError),
-    /// This end failed to carry data.
+    /// This end failed to send or receive data.
     #[error("sending or receiving data failed: {0}")]
     Carrying(#[source] io::Error),
     /// The user interrupted the measurement.

@@ -1,4 +1,4 @@
-//! Measurements against a server of iperf3, and documents in the form of iperf3.
+//! Measurements against an iperf3 server, and documents in the format of iperf3.
 
 use std::net::SocketAddr;
 use std::sync::atomic::AtomicBool;
@@ -27,7 +27,7 @@ use crate::protocol::{
 const UNTIL_FREE: StdDuration = StdDuration::from_secs(3);
 const AGAIN: StdDuration = StdDuration::from_millis(100);
 
-/// An order for a measurement against a server of iperf3.
+/// The order of a measurement against an iperf3 server.
 #[derive(Clone, Debug)]
 pub struct Iperf3Order {
     /// The address of the server.
@@ -90,7 +90,7 @@ pub fn measure_iperf3(
     Ok((told(order.server, client, carriages, broken), documents))
 }
 
-/// Runs a test. After another test the server may still be busy with that one, so the connection is retried.
+/// Runs a test. The server may still be busy with the previous test, so the connection is retried.
 fn test_when_free(
     order: &TestOrder,
     is_behind_another: bool,
@@ -148,7 +148,7 @@ fn asked(phase: &PhaseOrder) -> Result<TestParameters, Iperf3Error> {
         DataDirection::Down => TestDirection::Download,
         DataDirection::Both => TestDirection::Both,
     };
-    // iperf3 knows whole seconds only.
+    // iperf3 supports only whole seconds.
     let time = phase.lasts.as_nanos().div_ceil(1_000_000_000).try_into().unwrap_or(u32::MAX);
     let every = TestParameters { time, ..TestParameters::default() };
     match &phase.carrier {
@@ -174,10 +174,11 @@ fn asked(phase: &PhaseOrder) -> Result<TestParameters, Iperf3Error> {
     }
 }
 
-/// A test as a phase of a measurement.
+/// Converts a test to a phase of a measurement.
 fn carriage(tested: &TestOutcome, order: &PhaseOrder, number: u32) -> CarriedPhase {
     let found = &tested.found;
-    // The threads of both directions read at different times. The times of the stream with the most readings are used for both.
+    // The threads of both directions read at different times. The times of the stream with the most readings are used
+    // for both.
     let longest = found.streams.iter().max_by_key(|stream| stream.marks().count());
     let times: Vec<u64> =
         longest.map(|stream| stream.marks().map(|(at, _)| at).collect()).unwrap_or_default();
@@ -188,7 +189,7 @@ fn carriage(tested: &TestOutcome, order: &PhaseOrder, number: u32) -> CarriedPha
         let segment = found.report.segment.unwrap_or(0);
         tell((stream, number, &times), [&mut near, &mut far], told, segment);
     }
-    // Documents of iperf3 have no distribution of losses.
+    // iperf3's documents have no distribution of losses, so it is omitted.
     let datagrams = found.report.datagrams.map(|all| Datagrams { loss_periods: None, ..all });
     near.report = EndReport { datagrams, ..found.report.clone() };
     far.report.congestion = tested.theirs.as_ref().and_then(|theirs| theirs.congestion.clone());
@@ -205,8 +206,8 @@ fn carriage(tested: &TestOutcome, order: &PhaseOrder, number: u32) -> CarriedPha
     }
 }
 
-/// Adds the counts of a stream at both ends. The server reports totals only. For its datagrams, and for data that it sends, the course
-/// over time is assumed to be that of this end.
+/// Adds the counts of a stream at both ends. The server reports totals only. For datagrams that it receives and for
+/// data that it sends, the distribution over time is assumed to be that of this end.
 fn tell(
     (stream, number, times): (&StreamFindings, u16, &[u64]),
     [near, far]: [&mut PhaseOutcome; 2],
@@ -220,15 +221,16 @@ fn tell(
         if ours == 0 { 0 } else { (value as f64 * (theirs as f64 / ours as f64)).round() as u64 }
     };
     let is_udp = ours.udp.packets > 0;
-    // Retransmissions of the server are known as a total in segments.
+    // The server reports its retransmissions as a total number of segments.
     let again = told.and_then(|told| told.retransmits).map(|count| count.saturating_mul(u64::from(segment)));
-    // Data that arrived over connections after the end was in flight: the last reading has no interval of its own.
+    // Data that arrived over connections after the end of the test were in flight, so the last reading does not form an
+    // interval.
     let readings = if is_udp { times.len() } else { times.len().saturating_sub(1) };
     for (place, at_ns) in times.iter().copied().enumerate().take(readings.max(2)).skip(1) {
         let Some(mark) = marks.get(place).or(marks.last()).copied() else { return };
         let theirs = told.map_or(0, |told| scale(mark.bytes, told.bytes, ours.bytes));
         if is_udp && stream.sends && told.is_none() {
-            // The server has not reported how many arrived.
+            // The server has not reported how many datagrams arrived.
             continue;
         }
         if is_udp {
@@ -240,7 +242,7 @@ fn tell(
             };
             let expected = mark.udp.packets;
             let received = expected.saturating_sub(lost);
-            // The server does not report its jitter over time.
+            // The server reports its jitter only for the whole test.
             let jitter_ns = (!stream.sends).then_some((mark.udp.jitter * 1e9).round() as u64);
             to.heard.push(DatagramCounts {
                 at_ns,
@@ -272,7 +274,7 @@ fn tell(
             } else {
                 let ConnectionCounts { segments, has_hole, .. } = mark.kernel;
                 near.counted.push(ConnectionCounts { segments, has_hole, ..of(mark.bytes, 0) });
-                // The kernel of this end knows the round-trip time of the connection.
+                // The round-trip time of the connection is measured by the kernel of this end.
                 let ConnectionCounts { srtt_ns, min_rtt_ns, .. } = mark.kernel;
                 let sent_again = again.map(|again| scale(mark.bytes, again, ours.bytes));
                 // The server has transmitted the received bytes and the retransmissions.
@@ -282,7 +284,7 @@ fn tell(
             }
         }
     }
-    // A server reports neither late nor duplicate datagrams, nor drops of its socket.
+    // A server does not report late datagrams, duplicates, or drops of its socket.
     match told.filter(|_| is_udp) {
         Some(told) if stream.sends => {
             let all = far.report.datagrams.get_or_insert_default();
@@ -299,7 +301,8 @@ fn tell(
 }
 
 impl CarriedPhase {
-    /// A phase by netrig's own protocol as the document that `iperf3 -c -J` would print. `None` for an idle phase.
+    /// Converts a phase of netrig's own protocol to the document that `iperf3 -c -J` would print. `None` for an idle
+    /// phase.
     pub fn document(&self, host: &str, server: SocketAddr, client: SocketAddr) -> Option<TestDocument> {
         let way = self.phase.way()?;
         let asked = self.asked(way);
@@ -330,7 +333,7 @@ impl CarriedPhase {
     fn asked(&self, way: DataDirection) -> TestParameters {
         let lasts = self.phase.lasts();
         let order = PhaseOrder { carrier: self.phase.carrier.clone(), lasts, every: self.phase.every() };
-        // A search and random gaps become datagrams.
+        // iperf3 has no search and no random gaps: such a phase is described as datagrams at a fixed rate.
         asked(&order).unwrap_or_else(|_| {
             let load = DatagramLoad::Fixed { bits_per_s: 0 };
             let size = if let Carrier::Udp { size, .. } = self.phase.carrier { size } else { 0 };
@@ -338,7 +341,7 @@ impl CarriedPhase {
         })
     }
 
-    /// The streams that this end sends, or those that it receives.
+    /// The readings of the streams that this end sends, or of those that it receives.
     fn streams(&self, sends: bool) -> Vec<StreamReadings> {
         let (near, far) = (&self.near, &self.far);
         if let Carrier::Udp { size, .. } = self.phase.carrier {
@@ -418,7 +421,8 @@ fn datagrams(near: &PhaseOutcome, far: &PhaseOutcome, sends: bool, size: u64) ->
     StreamReadings { path: PATH, sends, intervals, local: Some(local), remote: Some(remote) }
 }
 
-/// Processor time of the transfer, per cent of one processor. Nearly all of it is kernel time; the exact part is not known.
+/// Processor time of the transfer, per cent of one processor. Nearly all of it is kernel time, but the exact share is
+/// not known.
 fn cpu(report: &EndReport, lasts: Duration) -> CpuUse {
     let total = 100.0 * report.ran_ns as f64 / lasts.as_nanos().max(1) as f64;
     CpuUse { total, user: 0.0, system: total }

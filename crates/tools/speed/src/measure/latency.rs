@@ -18,13 +18,13 @@ use crate::protocol::{ECHO_LEN, EchoDatagram, Preamble, SessionToken};
 /// An echo without an answer after this time is lost.
 const PATIENCE: Duration = Duration::from_secs(3);
 
-/// The shortest wait for echoes in flight at the end.
+/// Minimum wait for echoes in flight at the end.
 const STRAGGLERS: Duration = Duration::from_millis(200);
 
-/// Share of the capacity of a direction that echoes may use.
+/// Maximum share of the capacity of a direction that echoes may use.
 const SHARE: f64 = 0.02;
 
-/// The longest interval between echoes: with a longer one, a phase of some seconds has too few samples.
+/// Maximum interval between echoes. With a longer interval, a phase of a few seconds has too few samples.
 const LONGEST: Duration = Duration::from_millis(200);
 
 /// The length of an echo with its UDP and IPv6 headers, bits.
@@ -38,7 +38,7 @@ pub struct Latency {
     thread: JoinHandle<io::Result<Vec<EchoRound>>>,
 }
 
-/// The interval between echoes, ns: the ordered one, and the shortest that each direction has room for.
+/// The interval between echoes, ns: the ordered interval, and the minimum interval for the capacity of each direction.
 #[derive(Debug)]
 struct EchoGaps {
     every: u64,
@@ -52,8 +52,8 @@ impl EchoGaps {
 }
 
 impl Latency {
-    /// Starts to send echoes from `local`, an address of this host, to the server. The interval is `every`, or longer if the path has
-    /// no room.
+    /// Starts to send echoes from `local`, an address of this host, to the server. The interval is `every`, or longer
+    /// if the capacity of the path is low.
     ///
     /// # Errors
     /// If the kernel refuses a socket or a thread.
@@ -82,12 +82,13 @@ impl Latency {
         }
     }
 
-    /// The path is idle: the ordered interval applies.
+    /// Informs the thread that the path is idle, so that the ordered interval applies.
     pub fn idles(&self) {
         self.carries([f64::INFINITY; 2]);
     }
 
-    /// Stops and returns all echoes in the order of sending. The session must last until then, because its server answers the echoes.
+    /// Stops and returns all echoes in the order of sending. The session must still be open, because its server answers
+    /// the echoes.
     ///
     /// # Errors
     /// The error of the kernel.
@@ -133,8 +134,8 @@ impl EchoSender {
         Ok(self.done.into_values().collect())
     }
 
-    /// Waits for the echoes in flight, at most three times the longest round-trip time. Without late echoes the path would look better
-    /// than it is.
+    /// Waits for the echoes in flight, for at most three times the longest round-trip time. If late echoes were
+    /// omitted, the path would appear better than it is.
     fn wait_for_stragglers(&mut self) -> io::Result<()> {
         let longest = self.done.values().filter_map(|round| round.took_ns).max().unwrap_or(0);
         let most = Duration::from_nanos(longest.saturating_mul(3)).clamp(STRAGGLERS, PATIENCE);
@@ -175,7 +176,8 @@ impl EchoSender {
                 return;
             };
             if !std::mem::replace(answered, true) {
-                // From the echoes before it the server learned the source address. It answers none of them.
+                // The server learns the source address from the first echoes and does not answer them. Echoes before
+                // the first answered one are therefore discarded.
                 underway.retain(|number, _| *number > echo.number);
             }
             done.insert(echo.number, round(&echo, sent, [datagram.at, datagram.since_1970]));
@@ -183,7 +185,8 @@ impl EchoSender {
     }
 }
 
-/// The result of an answered echo. Its sending and its return are given in ns of `CLOCK_MONOTONIC` and in ns since 1970.
+/// The result of an answered echo. The times of sending and of return are each in ns of `CLOCK_MONOTONIC` and in ns
+/// since 1970.
 fn round(echo: &EchoDatagram, [sent, sent_1970]: [u64; 2], [back, back_1970]: [u64; 2]) -> EchoRound {
     let [there, left] = echo.there_ns;
     let kept = left.saturating_sub(there);

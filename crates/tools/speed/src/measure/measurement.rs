@@ -1,4 +1,4 @@
-//! A whole measurement: the idle path, then the tasks in order. Delays are measured all the time.
+//! A whole measurement: the idle path, then the tasks in order. Delays are measured continuously.
 
 use std::sync::atomic::AtomicBool;
 
@@ -16,16 +16,16 @@ use crate::cause;
 use crate::protocol::{Carrier, DataDirection};
 use crate::search::FoundCapacity;
 
-/// An order for a measurement.
+/// The order of a measurement.
 #[derive(Clone, Debug)]
 pub struct MeasureOrder {
     /// The server and the options of the session.
     pub call: CallOrder,
-    /// Duration of the idle phase before the tasks. Zero for none.
+    /// Duration of the idle phase before the tasks. Zero omits it.
     pub idle: Duration,
     /// The tasks, in order.
     pub tasks: Vec<MeasureTask>,
-    /// Duration of the idle phase after the tasks. Zero for none.
+    /// Duration of the idle phase after the tasks. Zero omits it.
     pub after: Duration,
     /// Interval between echoes.
     pub echo_every: Duration,
@@ -36,13 +36,13 @@ pub struct MeasureOrder {
 /// A task of a measurement.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum MeasureTask {
-    /// Carries a phase.
+    /// Runs a phase.
     Carry(PhaseOrder),
     /// Searches for the capacity of the line.
     Search(SearchTask),
 }
 
-/// A finished task. `found` is the result of a search and whether the search finished.
+/// A finished task. For a search, `found` has its result and whether the search finished.
 struct CompletedTask {
     carriage: CarriedPhase,
     found: Option<(FoundCapacity, bool)>,
@@ -59,8 +59,8 @@ impl CompletedTask {
 }
 
 impl MeasureOrder {
-    /// The time by which each phase of connections may be extended in a session that may last `lasts`. [`least`](Self::least) and the
-    /// searches are subtracted first.
+    /// The time by which each phase of connections may be extended, in a session of at most `lasts`.
+    /// [`least`](Self::least) and the time limits of the searches are subtracted first.
     fn to_spare(&self, lasts: Duration) -> Duration {
         let search = |task: &MeasureTask| {
             if let MeasureTask::Search(search) = task { search.lasts.as_nanos() } else { 0 }
@@ -72,7 +72,7 @@ impl MeasureOrder {
         Duration::from_nanos(lasts.as_nanos().saturating_sub(taken) / phases)
     }
 
-    /// The shortest duration of the measurement. Searches count as zero, because they may end at once.
+    /// Minimum duration of the measurement. Searches count as zero, because they may end immediately.
     fn least(&self) -> Duration {
         let carried = |task: &MeasureTask| match task {
             MeasureTask::Carry(phase) => phase.lasts.as_nanos(),
@@ -83,7 +83,7 @@ impl MeasureOrder {
     }
 }
 
-/// Opens a session at the server and measures.
+/// Opens a session at the server and runs the measurement.
 ///
 /// # Errors
 /// If nothing could be measured. If the measurement failed later, the report is partial.
@@ -96,7 +96,7 @@ pub fn measure(
         progress(MeasureProgress::Waits { before, of })
     })?;
     let [client, server] = call.ends();
-    // The budget has started before the client receives it.
+    // The time of the budget has started before the client receives it.
     let (needs, lasts) = (order.least(), Duration::from_millis(call.budget().lasts_ns.div_ceil(1_000_000)));
     if needs > lasts {
         return Err(SpeedError::TooLong { needs, lasts });
@@ -109,7 +109,7 @@ pub fn measure(
     let carried = carry_all(&mut call, (&order, spare), &beside, cancel, progress, &mut done);
     let watched = beside.end().map_err(SpeedError::Carrying)?;
     let broken = match carried {
-        // At most the idle path was measured, which is no result.
+        // If no task has transferred data, at most the idle path was measured, which is not a result.
         Err(error) if !done.iter().any(CompletedTask::has_carried) => return Err(error),
         Err(error) => Some(error.to_string()),
         Ok(()) => {
@@ -146,7 +146,7 @@ pub fn measure(
     Ok(report)
 }
 
-/// Runs the tasks in order, between two idle phases, until one is cut short.
+/// Runs the tasks in order, between two idle phases, until one ends early.
 fn carry_all(
     call: &mut SpeedCall,
     (order, spare): (&MeasureOrder, Duration),
@@ -192,7 +192,7 @@ fn carry_all(
     Ok(())
 }
 
-/// Carries a phase. A phase of connections is extended by up to `spare` if too little data arrives.
+/// Runs a phase. A phase of connections is extended by up to `spare` if too few data arrive.
 fn carry(
     call: &mut SpeedCall,
     (phase, spare): (&PhaseOrder, Duration),
@@ -201,7 +201,7 @@ fn carry(
     progress: &mut dyn FnMut(MeasureProgress),
 ) -> Result<CompletedTask, SpeedError> {
     let way = phase.carrier.way();
-    // Datagrams at a fixed rate are not the load that responsiveness is defined for.
+    // Responsiveness is not defined for a load of datagrams at a fixed rate.
     let is_load = phase.carrier.adapts();
     let mut arrived = 0;
     let longer = longer(phase, spare);
@@ -229,14 +229,14 @@ fn carry(
     Ok(CompletedTask { carriage, found: None })
 }
 
-/// Bytes that must arrive before a phase of connections ends at the ordered time: a hundred full segments. Fewer say little: at
-/// 128 kbit/s each takes 94 ms.
+/// Bytes that must arrive before a phase of connections ends at the ordered time: a hundred full segments. With fewer
+/// segments, the result is inaccurate: at 128 kbit/s, a segment takes 94 ms.
 const ENOUGH_BYTES: u64 = 144_800;
 
-/// The longest extension of a phase, as a multiple of the ordered time.
+/// Maximum duration of an extended phase, as a multiple of the ordered time.
 const MOST_LONGER: u64 = 4;
 
-/// The order of a phase with its longest extension.
+/// The order of a phase with its maximum extension.
 fn longer(phase: &PhaseOrder, spare: Duration) -> PhaseOrder {
     let lasts = (phase.lasts * MOST_LONGER).min(phase.lasts + spare);
     let longer = PhaseOrder { lasts, ..phase.clone() };
@@ -262,7 +262,7 @@ fn search(
     Ok(CompletedTask { carriage, found: Some(searching.end()) })
 }
 
-/// The last rate of connections in that direction, payload bits per second.
+/// The rate of the last phase of connections in this direction, payload bits per second.
 fn known(done: &[CompletedTask], way: DataDirection) -> Option<f64> {
     let carried = done
         .iter()
@@ -288,7 +288,7 @@ mod tests {
         assert_eq!(lasts(tcp(), second * 2), second * 5);
         assert_eq!(lasts(tcp(), Duration::ZERO), second * 3);
         assert_eq!(lasts(phase(Carrier::Idle), second * 60), second * 3);
-        // The extended phase would exceed the limit of readings.
+        // This phase is not extended, because the extended phase would exceed the limit of readings.
         let many = Carrier::Tcp { way: DataDirection::Down, streams: 128, congestion: None };
         let many = PhaseOrder { lasts: second * 30, ..phase(many) };
         assert_eq!(lasts(many, second * 600), second * 30);

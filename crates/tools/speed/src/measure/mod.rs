@@ -1,4 +1,4 @@
-//! The client: opens a session at a server, carries phases, and measures the delay of the path during them.
+//! The client: opens a session at a server, runs phases, and measures the delay of the path during them.
 
 mod beside;
 mod call;

@@ -1,4 +1,4 @@
-//! From the counts of both ends in a phase to its report.
+//! Computes the report of a phase from the counts of both ends.
 
 use netrig_probe::transfer::Framework;
 
@@ -13,7 +13,7 @@ use crate::meter::{
 use crate::protocol::{Carrier, DataDirection, ECHO_LEN};
 use crate::search::FoundCapacity;
 
-/// The reports of a phase, one per direction.
+/// Computes the reports of a phase, one per direction.
 pub(super) fn phases(
     carriage: &CarriedPhase,
     found: Option<(FoundCapacity, bool)>,
@@ -50,7 +50,7 @@ fn phase(
             (course, series)
         }
     };
-    // The rate of a search changes all the time, so its mean has no meaning.
+    // The rate of a search changes continuously, so its mean is not reported.
     let throughput = course.throughput().filter(|_| found.is_none());
     let packet = match carrier {
         Carrier::Udp { size, .. } => Some(PacketShape::datagram((*size).into(), v4)),
@@ -96,7 +96,8 @@ fn phase(
     phase
 }
 
-/// The rate of the control connection in a direction. On a slow line its acknowledgements alone are up to a hundredth.
+/// The rate of the control connection in a direction. On a slow line, its acknowledgements alone may be one hundredth
+/// of the capacity.
 fn control_traffic(carriage: &CarriedPhase, way: DataDirection, v4: bool) -> Layers {
     let seconds = carriage.lasted_s();
     let took = carriage.talked.map(|talked| {
@@ -108,7 +109,7 @@ fn control_traffic(carriage: &CarriedPhase, way: DataDirection, v4: bool) -> Lay
     took.unwrap_or_else(|| PacketShape::datagram(0, v4).at(0.0))
 }
 
-/// The rate of echoes in each direction. Echoes that came back in the interval count, wherever they were queued before.
+/// The rate of echoes in each direction. It counts the echoes that came back in the interval, whenever they were sent.
 fn echoes(watched: &PathObservations, within: [u64; 2], v4: bool) -> Layers {
     let came = watched.came_back_within(within).count();
     let bits = came as f64 * 8.0 * ECHO_LEN as f64;
@@ -116,7 +117,7 @@ fn echoes(watched: &PathObservations, within: [u64; 2], v4: bool) -> Layers {
     PacketShape::datagram(ECHO_LEN as u32, v4).layers(bits / seconds)
 }
 
-/// Completes what needs several phases: the transfers compared with the capacity of the line.
+/// Adds the results that need several phases: each transfer is compared with the capacity of the line.
 pub(super) fn complete(report: &mut SpeedReport) {
     let idle_s = report.idle.and_then(|idle| idle.least_s);
     let capacities: Vec<_> =

@@ -15,30 +15,31 @@ use crate::control::ControlConnection;
 use crate::protocol::{DataDirection, MOST_PROBES, SPEED};
 use crate::responsiveness::ForeignProbe;
 
-/// MPS and ID of the draft: 100 probes in 5 s, half of them on separate connections.
+/// Minimum gap between probes on separate connections, ns. The draft's parameters MPS and ID allow 100 probes in 5 s,
+/// and half of them are on separate connections.
 const SHORTEST_GAP_NS: u64 = 100_000_000;
 
 /// Bytes of a probe in the loaded direction, as the draft assumes.
 const PROBE_BYTES: f64 = 5000.0;
 
-/// Bytes that netrig's own probe sends up: ten packets of TCP, TLS 1.3 and the greeting.
+/// Bytes that netrig's own probe sends to the server: ten packets of TCP, TLS 1.3 and the greeting.
 const UP_BYTES: f64 = 1200.0;
 
-/// PTC of the draft: the share of the capacity that probes may use.
+/// PTC of the draft: the maximum share of the capacity that probes may use.
 const SHARE: f64 = 0.05;
 
 /// Time limit of each part of a probe.
 const PATIENCE: StdDuration = StdDuration::from_secs(10);
 
-/// Longest sleep before the stop flag is checked.
+/// Maximum sleep before the stop flag is checked.
 const LOOK: StdDuration = StdDuration::from_millis(20);
 
-/// A thread that sends probes until [`end`](Self::end). It starts no probe until the capacity of the path is known, so that probes do
-/// not exceed their share.
+/// A thread that sends probes until [`end`](Self::end). It does not start a probe before the capacity of the path is
+/// known, so that probes do not exceed their share of it.
 #[derive(Debug)]
 pub struct Probing {
     stop: Arc<AtomicBool>,
-    /// Time between the starts of two probes, ns. While it is zero, none starts.
+    /// Time between the starts of two probes, ns. While it is zero, no probe starts.
     gap: Arc<AtomicU64>,
     thread: JoinHandle<Vec<ForeignProbe>>,
 }
@@ -56,7 +57,7 @@ impl Probing {
         Ok(Self { stop, gap, thread })
     }
 
-    /// Sets the loaded direction and the capacity down and up, bit/s. If either capacity is zero, no probe starts.
+    /// Sets the loaded direction, and the capacity down and up, bit/s. If either capacity is zero, no probe starts.
     pub fn carries(&self, full: DataDirection, [down, up]: [f64; 2]) {
         let goes_up = if full == DataDirection::Down { UP_BYTES } else { PROBE_BYTES };
         let gap = |bytes: f64, bits_per_s: f64| bytes * 8.0 / (SHARE * bits_per_s) * 1e9;
@@ -65,15 +66,16 @@ impl Probing {
         self.gap.store(gap, Ordering::Relaxed);
     }
 
-    /// The load has ended: no probe starts.
+    /// Stops new probes, because the load has ended.
     pub fn pause(&self) {
         self.gap.store(0, Ordering::Relaxed);
     }
 
-    /// Stops and returns the finished probes in the order of their starts. Probes in flight are omitted and do not count as lost.
+    /// Stops and returns the finished probes in the order of their starts. Probes in flight are omitted and do not
+    /// count as lost.
     ///
     /// # Errors
-    /// If its thread has panicked.
+    /// If the thread has panicked.
     pub fn end(self) -> io::Result<Vec<ForeignProbe>> {
         self.stop.store(true, Ordering::Relaxed);
         self.thread.join().map_err(|_| io::Error::other("the thread of the probes has panicked"))
@@ -86,7 +88,7 @@ fn go(order: &Arc<CallOrder>, gap: &AtomicU64, stop: &AtomicBool) -> Vec<Foreign
     let mut next = monotonic_nanos();
     while !stop.load(Ordering::Relaxed) {
         let (now, gap) = (monotonic_nanos(), gap.load(Ordering::Relaxed));
-        // On a slow path, fewer probes start.
+        // On a slow path, fewer probes start because at most [`MOST_PROBES`] run at the same time.
         if gap > 0 && now >= next && underway.load(Ordering::Relaxed) < MOST_PROBES {
             launch(order, &told, &underway);
             next = following(next, gap, now);
@@ -100,13 +102,13 @@ fn go(order: &Arc<CallOrder>, gap: &AtomicU64, stop: &AtomicBool) -> Vec<Foreign
     probes
 }
 
-/// The due time of the next probe, after one that was due at `due` and started at `now`. A late thread skips the probes that it
-/// missed.
+/// The due time of the next probe, after a probe that was due at `due` and started at `now`. If the thread is late, it
+/// skips the probes that it has missed.
 const fn following(due: u64, gap: u64, now: u64) -> u64 {
     if now < due + gap { due + gap } else { now + gap }
 }
 
-/// Starts a probe on a thread of its own, so that the next one does not wait for it.
+/// Starts a probe on a thread of its own, so that the next probe does not wait for it.
 fn launch(order: &Arc<CallOrder>, told: &Sender<ForeignProbe>, underway: &Arc<AtomicUsize>) {
     underway.fetch_add(1, Ordering::Relaxed);
     let (order, told, done) = (Arc::clone(order), told.clone(), Arc::clone(underway));
@@ -114,11 +116,11 @@ fn launch(order: &Arc<CallOrder>, told: &Sender<ForeignProbe>, underway: &Arc<At
         let begun = monotonic_nanos();
         let parts_ns = probe(&order).ok();
         done.fetch_sub(1, Ordering::Relaxed);
-        // If the receiver is gone, the result is not needed.
+        // If the receiving thread has ended, the result is not needed.
         let _ = told.send(ForeignProbe { begun, parts_ns });
     };
     if std::thread::Builder::new().name("speed-probe".to_owned()).spawn(probe).is_err() {
-        // If the host has no thread left, the probe is skipped.
+        // If the host cannot start another thread, the probe is skipped.
         underway.fetch_sub(1, Ordering::Relaxed);
     }
 }
@@ -131,7 +133,7 @@ fn probe(order: &CallOrder) -> io::Result<[u64; 3]> {
     let mut control = ControlConnection::call(socket, Arc::clone(&order.tls), order.name.clone())?;
     let secured = monotonic_nanos();
     let binding = control.binding()?;
-    // The server greets every connection first. The measured part is the request after that.
+    // The server's greeting comes first on every connection. The measured part is the request after it.
     let greeted = SPEED.receive_hello(&mut control).map_err(io::Error::other)?;
     let asked = monotonic_nanos();
     SPEED.answer_hello(&mut control, greeted, order.key.as_ref(), &binding).map_err(io::Error::other)?;
@@ -168,10 +170,11 @@ mod tests {
             probing.carries(full, carried);
             probing.gap.load(Ordering::Relaxed)
         };
-        // 5 % of 1 Mbit/s are 1.25 probes of 40 kbit per second. At 1 Gbit/s the limit is ten probes per second.
+        // 5 % of 1 Mbit/s are 1.25 probes of 40 kbit each per second. At 1 Gbit/s the limit is ten probes per second.
         assert_eq!(gap(DataDirection::Up, [1e9, 1e6]), 800_000_000);
         assert_eq!(gap(DataDirection::Down, [1e9, 1e9]), 100_000_000);
-        // Probes do not fill the other direction either: each sends 9600 bits up, on a line of 250 kbit/s.
+        // Probes do not exceed their share of the other direction either: each sends 9600 bits up, on a line of 250
+        // kbit/s.
         assert_eq!(gap(DataDirection::Down, [10e6, 250e3]), 768_000_000);
         assert_eq!(gap(DataDirection::Both, [0.0, 1e6]), 0);
         gap(DataDirection::Up, [1e9, 1e6]);

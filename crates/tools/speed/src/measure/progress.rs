@@ -9,12 +9,12 @@ use crate::protocol::DataDirection;
 pub enum MeasureProgress {
     /// The session waits in the queue of the server.
     Waits {
-        /// Number of sessions before it.
+        /// Number of sessions before this one.
         before: usize,
         /// Length of the queue.
         of: usize,
     },
-    /// The next task starts, with its index.
+    /// A task starts. The value is its index.
     Task(usize),
     /// Data has arrived at the receiver.
     Arrived {
@@ -27,7 +27,7 @@ pub enum MeasureProgress {
     },
 }
 
-/// Reports readings of the receiver as progress.
+/// Reports a reading of the receiver as progress.
 pub(super) fn tell(
     way: Option<DataDirection>,
     news: &PhaseEvent<'_>,

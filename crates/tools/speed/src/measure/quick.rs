@@ -1,4 +1,4 @@
-//! The round-trip time of a path, and its rate by a short test.
+//! Measures the round-trip time of a path, and its rate with a short test.
 
 use std::io::ErrorKind;
 use std::net::{SocketAddr, TcpStream};
@@ -11,13 +11,13 @@ use netrig_probe::{Gaps, PingOrder, ProbePlan, ping};
 use super::{CallOrder, PhaseOrder, SpeedCall, SpeedError};
 use crate::protocol::{Carrier, DataDirection};
 
-/// Number of echoes for the round trip.
+/// Number of ICMP echo requests for the round-trip time.
 const ECHOES: u32 = 5;
 
 /// Time after which an echo or a connection attempt counts as unanswered.
 const PATIENCE: Duration = Duration::from_secs(2);
 
-/// How long data goes in each direction.
+/// Time for which data are sent in each direction.
 const LASTS: Duration = Duration::from_secs(3);
 
 /// The results of a short test.
@@ -28,11 +28,11 @@ pub struct QuickMeasurement {
     pub rate: Option<Rate>,
 }
 
-/// The least round trip of some echoes or, where none may be sent or none comes back, of opening a connection: a refusal
-/// is an answer.
+/// The minimum round-trip time of a few ICMP echo requests. If this host may not send them or none is answered, the
+/// round-trip time of a TCP connection attempt; a refusal counts as an answer.
 ///
 /// # Errors
-/// If the server does not answer either.
+/// If the server answers neither echo requests nor connection attempts.
 pub fn quick_round_trip(server: SocketAddr) -> Result<Duration, String> {
     let plan =
         ProbePlan { count: ECHOES, gaps: Gaps::Periodic(Duration::from_millis(50)), wait: PATIENCE, seed: 0 };
@@ -54,7 +54,8 @@ fn opening(server: SocketAddr) -> Result<Duration, String> {
     }
 }
 
-/// Loads some connections in each direction for a short time. The settings must be enough for the faster direction.
+/// Loads some connections in each direction for a short time. The settings of the host must suffice for the faster
+/// direction, so its rate is returned.
 ///
 /// # Errors
 /// If the server refuses, or the test is interrupted.

@@ -103,7 +103,7 @@ pub struct LineCapacity {
 }
 
 impl LineCapacity {
-    /// Whether this is the capacity and not only a lower bound.
+    /// Whether the result is the capacity itself, not only a lower bound.
     pub const fn is_exact(&self) -> bool {
         self.found.saturated && !self.by_hosts
     }

@@ -1,4 +1,4 @@
-//! A capacity search in a phase of datagrams whose rate the client steers.
+//! A capacity search in a phase of datagrams whose rate the client controls.
 
 use netrig_core::{Duration, Rate};
 
@@ -7,44 +7,44 @@ use crate::carry::LiveReading;
 use crate::protocol::{Carrier, DataDirection, DatagramLoad, PhaseError};
 use crate::search::{FoundCapacity, LineSearch, SearchOrder, SearchStage};
 
-/// Interval between readings of the receiver, and the longest one on a slow line.
+/// Interval between readings of the receiver, and its maximum on a slow line.
 const EVERY: Duration = Duration::from_millis(50);
 const SELDOM: Duration = Duration::from_secs(1);
 
-/// Share of the line for the acknowledgements of readings. A reading arrives on the control connection, and its acknowledgement, an
-/// IP packet of `ANSWER_BITS`, goes in the direction of the datagrams.
+/// Share of the line that the acknowledgements of readings may use. A reading arrives on the control connection, and
+/// its acknowledgement, an IP packet of `ANSWER_BITS`, goes in the direction of the datagrams.
 const ANSWERS: f64 = 0.0025;
 const ANSWER_BITS: f64 = 8.0 * 72.0;
 
-/// The first rate without knowledge of the line, datagrams per second.
+/// The first rate if the rate of the line is not known, datagrams per second.
 const FIRST: f64 = 50.0;
 
 /// The first rate as a share of a known rate.
 const SHARE: f64 = 0.5;
 
-/// Datagrams per second that fill the line, as long as the shortest suffice. On a slow line datagrams are shorter, so that some
-/// seconds have enough of them. Otherwise they are as long as possible, so that the overhead per packet and the padding of cells
-/// equal those of connections.
+/// Minimum rate of datagrams that must fill the line, per second. On a slow line, datagrams are made shorter to reach
+/// it, but not shorter than [`SHORTEST`], so that a few seconds have enough datagrams. Otherwise datagrams are as long
+/// as possible, so that the overhead per packet and the padding of cells are the same as for connections.
 const PER_S: f64 = 100.0;
 
-/// Shortest payload, bytes.
+/// Minimum payload, bytes.
 const SHORTEST: u32 = 64;
 
-/// Longest payload, bytes, even if the path carries more.
+/// Maximum payload, bytes, even if the path carries longer datagrams.
 const LONGEST: u32 = 8972;
 
-/// An order for a search.
+/// The order of a search.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SearchTask {
     /// The direction: up or down.
     pub way: DataDirection,
-    /// Payload of each datagram, bytes. By default as long as the path carries.
+    /// Payload of each datagram, bytes. `None` stands for the longest that the path carries, or less on a slow line.
     pub size: Option<u16>,
-    /// The highest sending rate, payload bits per second.
+    /// Maximum sending rate, payload bits per second.
     pub most: Rate,
-    /// The shortest time of counting on the saturated line.
+    /// Minimum time for which received datagrams are counted on the saturated line.
     pub counts: Duration,
-    /// The time of measuring the loss below the capacity.
+    /// Time for which the loss below the capacity is measured.
     pub beneath: Duration,
     /// The time limit of the search.
     pub lasts: Duration,
@@ -64,7 +64,7 @@ impl SearchTask {
     /// Checks the order as a server does.
     ///
     /// # Errors
-    /// The first fault of the order.
+    /// The first invalid value of the order.
     pub fn check(&self) -> Result<(), PhaseError> {
         self.phase(self.size.unwrap_or(SHORTEST as u16), EVERY).check()
     }
@@ -74,7 +74,8 @@ impl SearchTask {
         PhaseOrder { carrier, lasts: self.lasts, every }
     }
 
-    /// The payload of the datagrams for a path MTU and a rate that the path is known to carry, payload bits per second.
+    /// The payload of the datagrams for this path MTU. `known` is a rate that the path has carried, payload bits per
+    /// second, if known.
     pub(super) fn payload(&self, path_mtu: Option<u32>, v4: bool, known: Option<f64>) -> u16 {
         let headers = if v4 { 28 } else { 48 };
         let fits = path_mtu.map_or(1200, |mtu| mtu.saturating_sub(headers).clamp(SHORTEST, LONGEST));
@@ -104,7 +105,7 @@ impl Searching {
         self.task.phase(self.size, self.every)
     }
 
-    /// Takes the counts of the receiver and steers the sender.
+    /// Passes the counts of the receiver to the search, and sets the rate of the sender.
     pub fn watch(&mut self, news: &mut PhaseEvent<'_>) {
         match (news, self.task.way) {
             (PhaseEvent::Near(LiveReading::Datagrams(heard)), DataDirection::Down)

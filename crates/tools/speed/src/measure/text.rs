@@ -1,4 +1,4 @@
-//! The report as a table for people.
+//! The report as a table.
 
 use std::fmt::Write as _;
 
@@ -53,7 +53,7 @@ impl SpeedReport {
     }
 }
 
-/// What carried the load of a phase.
+/// A phrase that states what carried the load of a phase.
 fn by(phase: &PhaseReport) -> String {
     let both = if phase.carrier.way() == Some(DataDirection::Both) { " that carry both ways" } else { "" };
     let what = match &phase.carrier {
@@ -177,12 +177,12 @@ fn capacity_lines(capacity: &LineCapacity) -> Vec<String> {
 
 fn lost(sent: &Datagrams, received: &Datagrams) -> String {
     let share = measured_share(received.lost as f64 / (sent.sent.max(1)) as f64);
-    // The servers of iperf3 report the number of lost datagrams and not their pattern.
+    // iperf3 servers report the number of lost datagrams but not the pattern of losses.
     let periods = received.loss_periods.map(|measured| {
         let periods = counted(measured.periods, "period", "periods");
         format!(" in {periods}, {} at most in a row", measured.longest)
     });
-    // They do not report reordered and duplicated datagrams either.
+    // iperf3 servers do not report reordered and duplicated datagrams either.
     let order = received.reordered.zip(received.duplicated);
     let order = order.map(|(reordered, twice)| format!("; {reordered} reordered, {twice} twice"));
     let jitter = received.jitter_s.map(|jitter| format!("; jitter {}", time(jitter)));
@@ -228,7 +228,7 @@ fn responsiveness(measured: &Responsiveness) -> Vec<String> {
     lines
 }
 
-/// Why a phase was too short for its line.
+/// A sentence on why a phase was too short for its line.
 fn too_short(measured: &TooShort) -> String {
     let why = match (measured.unacknowledged, measured.round_trip_s) {
         (0, Some(round_trip_s)) => {
@@ -243,7 +243,7 @@ fn too_short(measured: &TooShort) -> String {
     )
 }
 
-/// A time in the unit that suits it. A lost packet has none.
+/// A time in a suitable unit, or `lost` for a lost packet.
 fn seconds(value: Option<f64>) -> String {
     value.map_or_else(|| "lost".to_owned(), time)
 }
@@ -262,7 +262,7 @@ fn delays(measured: &Delays) -> String {
 }
 
 impl DataDirection {
-    /// The direction in words.
+    /// The direction as text.
     pub const fn text(self) -> &'static str {
         match self {
             Self::Up => "upload",

@@ -33,7 +33,7 @@ pub struct ConnectionSummary {
 }
 
 impl ConnectionSummary {
-    /// From the readings after `from_s` seconds. `None` if no connection has two of them.
+    /// Summarises the readings after `from_s` seconds. `None` if no connection has two such readings.
     pub fn of(counted: &[ConnectionCounts], from_s: f64) -> Option<Self> {
         let streams = counted.iter().map(|counted| counted.stream).max()?;
         let kept = |counted: &&ConnectionCounts| counted.at_ns as f64 * 1e-9 >= from_s;
@@ -64,10 +64,11 @@ impl ConnectionSummary {
         };
         let share = |part: u64, of: u64| if of == 0 { 0.0 } else { (part as f64 / of as f64).min(1.0) };
         (took_ns > 0).then_some(())?;
-        // If the kernel counts busy time, a connection that carried data has some.
+        // A connection that carried data has busy time, unless the kernel does not count it.
         let told = |part: u64| (busy_ns > 0).then(|| share(part, took_ns));
         [all.busy, all.window_limited, all.buffer_limited] = [busy_ns, window_ns, buffer_ns].map(told);
-        // Data may wait in the kernel for minutes, and a retransmitted segment may have been lost in the warm-up.
+        // The warm-up is included: data may wait in the kernel for minutes, and a retransmitted segment may have been
+        // lost in the warm-up.
         let transmitted = transmitted.filter(|transmitted| *transmitted > 0);
         all.sent_again =
             all.bytes_again.zip(transmitted).map(|(again, transmitted)| share(again, transmitted));
@@ -81,7 +82,7 @@ impl ConnectionSummary {
     }
 }
 
-/// Saturating, because the counts of a peer may be any number.
+/// Saturating addition, because a peer may send any numbers.
 const fn add(all: &mut u64, more: u64) {
     *all = all.saturating_add(more);
 }
@@ -110,7 +111,8 @@ mod tests {
         }
     }
 
-    /// Two connections for 900 ms after a warm-up of 100 ms. One is window-limited for a third of it, both retransmit one byte in ten.
+    /// Two connections carry data for 900 ms after a warm-up of 100 ms. The receive window limits each of them for a
+    /// third of the time. A ninth of all transmitted bytes are retransmissions.
     #[test]
     fn shares_are_of_the_time_after_the_warm_up() {
         let readings = [
@@ -134,7 +136,7 @@ mod tests {
         let told = ConnectionSummary::of(&[bytes(100, 1000), bytes(1000, 10_000)], 0.1).unwrap();
         assert_eq!((told.busy, told.window_limited, told.cwnd, told.bytes_sent), (None, None, None, 10_000));
         assert_eq!((told.sent_again, told.bytes_again), (None, None));
-        // Any numbers of the peer.
+        // The peer may send any numbers.
         let most = |at_ms, stream| ConnectionCounts {
             sent: u64::MAX,
             transmitted: Some(u64::MAX),
@@ -149,8 +151,8 @@ mod tests {
         assert_eq!(ConnectionSummary::of(&[], 0.0), None);
     }
 
-    /// A line of 128 kbit/s: the kernel takes 150 kB at once and sends them in ten seconds. Of the 160 kB sent, 13.6 kB are
-    /// retransmissions. No data is given to the kernel after the warm-up.
+    /// On a line of 128 kbit/s, the kernel accepts 150 kB immediately and sends them within ten seconds. Of the 160 kB
+    /// sent, 13.6 kB are retransmissions. No data are passed to the kernel after the warm-up.
     #[test]
     fn shares_are_of_what_the_kernel_transmitted() {
         let reading = |at_ms: u64| ConnectionCounts {
@@ -164,7 +166,7 @@ mod tests {
             let told = ConnectionSummary::of(&readings, warm_up_s).unwrap();
             assert!((told.sent_again.unwrap() - 0.085).abs() < 1e-4, "{told:?}");
         }
-        // A server of iperf3 reports only the retransmissions.
+        // An iperf3 server reports only the retransmitted bytes.
         let untold: Vec<_> =
             readings.iter().map(|reading| ConnectionCounts { transmitted: None, ..*reading }).collect();
         let told = ConnectionSummary::of(&untold, 1.0).unwrap();

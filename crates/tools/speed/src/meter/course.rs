@@ -1,4 +1,4 @@
-//! Received data over time.
+//! The received data of a phase over time.
 
 use std::collections::BTreeMap;
 
@@ -8,19 +8,19 @@ use serde::Serialize;
 
 use crate::protocol::{ConnectionCounts, DatagramCounts};
 
-/// Share of a phase that is taken as the warm-up if the phase is too short to detect one.
+/// Share of a phase that counts as the warm-up if the phase is too short to detect the warm-up.
 const BEGINNING: f64 = 0.2;
 
-/// A last interval shorter than this share of the one before is merged with it.
+/// If the last interval is shorter than this share of the previous one, it is merged with the previous one.
 const SHORT: f64 = 0.5;
 
-/// The rest is steady if the rates of its halves differ by at most this share of the whole rate.
+/// The rate after the warm-up is steady if the rates of the two halves differ by at most this share of the total rate.
 const STEADY: f64 = 0.1;
 
-/// Bytes received by the ends of intervals.
+/// The number of bytes received until the end of each interval.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct ArrivalCourse {
-    /// Time, s since the phase began, and bytes.
+    /// End of each interval, s since the phase began, and bytes received by then.
     points: Vec<(f64, u64)>,
 }
 
@@ -47,7 +47,8 @@ pub struct Throughput {
 }
 
 impl ArrivalCourse {
-    /// The sum over connections. Out-of-order segments count as received before the program can read them.
+    /// The sum over these connections. Out-of-order segments count as received, although the program cannot read them
+    /// yet.
     pub fn of_streams(counted: &[ConnectionCounts]) -> Self {
         let mut streams: BTreeMap<u16, Vec<&ConnectionCounts>> = BTreeMap::new();
         for counted in counted {
@@ -61,14 +62,14 @@ impl ArrivalCourse {
         Self::of(points)
     }
 
-    /// From counts of datagrams.
+    /// The received data of datagrams, from the counts of the receiver.
     pub fn of_datagrams(heard: &[DatagramCounts]) -> Self {
         Self::of(heard.iter().map(|heard| (heard.at_ns, heard.bytes)))
     }
 
     fn of(points: impl IntoIterator<Item = (u64, u64)>) -> Self {
         let mut points: Vec<_> = points.into_iter().map(|(at, bytes)| (at as f64 * 1e-9, bytes)).collect();
-        // The last reading may follow a regular one at once, and such a short interval has no useful rate.
+        // The last reading may follow immediately after a regular one. The rate of such a short interval is useless.
         if let [.., before, due, last] = points[..]
             && last.0 - due.0 < SHORT * (due.0 - before.0)
         {
@@ -77,7 +78,7 @@ impl ArrivalCourse {
         Self { points }
     }
 
-    /// Time, s, and bytes received by then.
+    /// End of each interval, s since the phase began, and bytes received by then.
     pub fn points(&self) -> &[(f64, u64)] {
         &self.points
     }
@@ -89,7 +90,7 @@ impl ArrivalCourse {
         before.zip(&self.points).filter_map(|(before, now)| Some((now.0, rate(*before, *now)?))).collect()
     }
 
-    /// The throughput. `None` for fewer than three readings, or if no data arrived.
+    /// The throughput. `None` if there are fewer than three readings, or if no data arrived.
     pub fn throughput(&self) -> Option<Throughput> {
         let (last, rates) = (*self.points.last()?, self.rates());
         if self.points.len() < 3 || last.1 == 0 {
@@ -123,13 +124,13 @@ impl ArrivalCourse {
         })
     }
 
-    /// Whether the halves of the time between two points have the same rate within a tenth of it.
+    /// Whether the two halves of the time between two points have the same rate, within [`STEADY`].
     fn has_even_halves(&self, from: (f64, u64), last: (f64, u64)) -> bool {
         let middle = f64::midpoint(from.0, last.0);
         let Some(at) = self.points.iter().rev().find(|(at, _)| *at <= middle) else { return false };
         match (rate(from, *at), rate(*at, last), rate(from, last)) {
             (Some(one), Some(other), Some(all)) => (one - other).abs() <= STEADY * all,
-            // Too few points for halves.
+            // There are too few points for two halves.
             _ => false,
         }
     }
@@ -149,9 +150,10 @@ impl ArrivalCourse {
     }
 }
 
-/// Time of each reading of one connection, ns, and the bytes received by then. At a reading without a hole they are the bytes read.
-/// Between two such readings they grow in proportion to the segments. After the last one each segment counts as many bytes as those
-/// before it, because most segments are full.
+/// Time of each reading of one connection, ns, and the bytes received by then. If a reading has no hole in the sequence
+/// numbers, they are the bytes that can be read. Between two such readings, they grow in proportion to the number of
+/// segments. After the last such reading, each segment counts with the mean size of the segments before it, because
+/// most segments are full.
 fn arrived(readings: &[&ConnectionCounts]) -> Vec<(u64, u64)> {
     let mut whole = ConnectionCounts::default();
     let mut points = Vec::with_capacity(readings.len());
@@ -209,7 +211,7 @@ mod tests {
         assert_eq!(course.points().iter().map(|(_, bytes)| *bytes).collect::<Vec<_>>(), [12, 15]);
     }
 
-    /// A connection that receives a segment of 1000 bytes in each interval and can read `readable` of them.
+    /// A connection that receives a segment of 1000 bytes in each interval. `readable` of its segments can be read.
     fn reading(n: u64, readable: u64) -> ConnectionCounts {
         ConnectionCounts {
             at_ns: n * 100_000_000,
@@ -220,7 +222,7 @@ mod tests {
         }
     }
 
-    /// The second of two connections has a hole from 300 ms to 700 ms.
+    /// The second of two connections has a hole in its sequence numbers from 300 ms to 700 ms.
     #[test]
     fn what_waits_for_a_hole_has_arrived() {
         let readings = (1..=10).flat_map(|n| {
@@ -234,7 +236,8 @@ mod tests {
         assert_eq!((told.bytes, told.longest_stall_s), (20_000, 0.0));
     }
 
-    /// The last four of a hundred segments are behind a hole at the end. Or the first four arrived twice, and there is no hole.
+    /// In the first case, the last four of a hundred segments are after a hole. In the second, the first four arrived
+    /// twice, and there is no hole.
     #[test]
     fn what_still_waits_for_a_hole_at_the_end_has_arrived_and_what_comes_twice_has_not() {
         let told = |readable: fn(u64) -> ConnectionCounts| {
@@ -250,7 +253,7 @@ mod tests {
         assert_eq!(twice.bytes, 96_000);
     }
 
-    /// Impossible numbers of a peer do no harm.
+    /// Impossible numbers of a peer cause no error.
     #[test]
     fn readings_that_run_backwards_are_taken_as_they_are() {
         let of = |segments, received, has_hole| ConnectionCounts {
@@ -282,11 +285,11 @@ mod tests {
         let steady = |bytes: &[u64]| course(bytes.iter().copied()).throughput().unwrap().steady;
         assert!(steady(&[100; 20]) && steady(&[0, 90, 110, 90, 110, 90, 110, 90, 110, 90, 110]));
         assert!(!steady(&[10, 20, 30, 40, 50, 60, 70, 80, 90, 100]));
-        // So few and different values say little about their mean.
+        // The mean of so few and so different values is not accurate.
         assert!(!steady(&[100, 100, 0, 0, 300, 0, 0, 0, 0, 250, 0, 0]));
     }
 
-    /// A connection that grows for one second and then carries 1 Mbit/s.
+    /// The rate of a connection grows for one second and is then 1 Mbit/s.
     #[test]
     fn the_beginning_is_left_out_and_told() {
         let growing =
@@ -302,7 +305,7 @@ mod tests {
     fn a_short_phase_leaves_out_its_first_fifth() {
         let throughput = course([0, 100, 100, 100, 100, 100, 100, 100, 100, 100]).throughput().unwrap();
         assert_eq!(throughput.warm_up_s, 0.2);
-        // Times are sums of tenths.
+        // The times are sums of tenths, which are not exact.
         assert!(
             throughput.instability < 1e-12 && (throughput.bits_per_s - 8000.0).abs() < 1e-6,
             "{throughput:?}"

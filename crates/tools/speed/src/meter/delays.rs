@@ -16,12 +16,13 @@ pub struct EchoRound {
     pub moments: Option<[u64; 4]>,
 }
 
-/// Tolerance between the two clocks of this end for one echo, ns, because they are not read at the same time.
+/// Tolerance between the round-trip times of an echo by the wall clocks and by the monotonic clock, ns. This end does
+/// not read its two clocks at the same time.
 const ASIDE: u64 = 5_000_000;
 
 impl EchoRound {
-    /// Whether no wall clock was set while the echo was in flight: the four time stamps then give the same round-trip time as the
-    /// monotonic clock.
+    /// Whether no wall clock was set while the echo was in flight: the four time stamps then give the same round-trip
+    /// time as the monotonic clock.
     fn is_of_one_time(&self) -> bool {
         let (Some(took), Some([sent, there, left, back])) = (self.took_ns, self.moments) else { return true };
         let told = back.wrapping_sub(sent).wrapping_sub(left.wrapping_sub(there));
@@ -49,13 +50,14 @@ pub struct Delays {
 }
 
 impl Delays {
-    /// Round-trip delays. Echoes during which a wall clock was set are left out. `None` if there are none.
+    /// Round-trip delays of these echoes. Echoes during which a wall clock was set are omitted. `None` if no echo
+    /// remains.
     pub fn of<'a>(rounds: impl Iterator<Item = &'a EchoRound>) -> Option<Self> {
         let told = rounds.filter(|round| round.is_of_one_time());
         Self::of_times(told.map(|round| round.took_ns.map(|nanos| nanos as f64 * 1e-9)))
     }
 
-    /// From times in seconds, `None` for a lost packet. `None` if there are none.
+    /// Summarises times in seconds; a lost packet is `None`. Returns `None` if there are no times.
     pub fn of_times(times: impl Iterator<Item = Option<f64>>) -> Option<Self> {
         let all = path::Delays::new(times).ok().filter(|all| all.sent() > 0)?;
         let quantile = |p: f64| all.percentile(p).ok().flatten();
@@ -86,7 +88,7 @@ impl OneWay {
     /// One-way delays of these echoes, with the clock offset of the whole measurement ([`clocks`]).
     ///
     /// # Errors
-    /// Why one-way delays are not known, as a sentence.
+    /// The reason why one-way delays are not known, as a sentence.
     pub fn of<'a>(
         rounds: impl Iterator<Item = &'a EchoRound> + Clone,
         clocks: ClockOffset,
@@ -104,7 +106,8 @@ impl OneWay {
     }
 }
 
-/// The offset of the server's clock from this end's, from all echoes of a measurement. The echoes on the idle path bound it best.
+/// The offset of the server's clock from this end's, from all echoes of a measurement. The echoes on the idle path give
+/// the narrowest bounds.
 pub fn clocks(rounds: &[EchoRound], one_clock: bool) -> ClockOffset {
     let told = rounds.iter().filter(|round| round.is_of_one_time());
     let moments: Vec<_> = told.filter_map(|round| round.moments).collect();
@@ -136,7 +139,8 @@ mod tests {
         assert_eq!(delays([None]).unwrap().p50_s, None);
     }
 
-    /// An echo with these times up, at the server and down, ms. The server's clock is ahead by `ahead`.
+    /// An echo that takes these times, ms, on the way up, at the server and on the way down. The server's clock is
+    /// ahead by `ahead` ns.
     fn round(sent_ms: u64, [up, kept, down]: [u64; 3], ahead: u64) -> EchoRound {
         let sent = 1_790_000_000_000 * MS + sent_ms * MS;
         let there = sent + ahead + up * MS;
@@ -147,7 +151,8 @@ mod tests {
     #[test]
     fn a_queue_shows_in_its_direction() {
         const HOUR: u64 = 3_600_000 * MS;
-        // Idle: 2 ms up and 4 ms down. Then 50 ms more up. The idle echoes bound the clock offset by half of 6 ms.
+        // The idle path takes 2 ms up and 4 ms down. Under load, it takes 50 ms more up. The idle echoes bound the
+        // clock offset by half of 6 ms.
         let idle = [round(0, [2, 1, 4], HOUR), round(20, [2, 0, 4], HOUR)];
         let loaded = [round(40, [52, 1, 4], HOUR), round(60, [52, 1, 4], HOUR)];
         let all: Vec<_> = idle.into_iter().chain(loaded).collect();
@@ -157,7 +162,7 @@ mod tests {
         assert!((before.bound_s - 0.003).abs() < 1e-6, "{before:?}");
         let added = |of: fn(&OneWay) -> Delays| of(&during).p50_s.unwrap() - of(&before).p50_s.unwrap();
         assert!((added(|ways| ways.up) - 0.05).abs() < 1e-6 && added(|ways| ways.down).abs() < 1e-6);
-        // The error is within the bound.
+        // The error of the delay is within the bound.
         assert!((during.up.p50_s.unwrap() - 0.052).abs() <= during.bound_s + 1e-6);
     }
 
@@ -169,7 +174,8 @@ mod tests {
         assert_eq!((ways.up.lost, ways.down.lost), (1, 1));
     }
 
-    /// The clock of this end is set by one second while one echo is in flight, and that of the server while it holds another.
+    /// The clock of this end is set by one second while one echo is in flight, and the server's clock is set while the
+    /// server holds another.
     #[test]
     fn an_echo_of_two_times_is_no_delay() {
         const STEP: u64 = 1_000 * MS;

@@ -1,12 +1,13 @@
-//! One rate, at every layer.
+//! Converts a rate to the rates at every layer.
 
 use schemars::JsonSchema;
 use serde::Serialize;
 
-/// Ethernet overhead of an IP packet on the line, bytes: header 14, check sequence 4, preamble and delimiter 8, gap 12 (IEEE 802.3).
+/// Ethernet overhead of an IP packet on the line, bytes: header 14, check sequence 4, preamble and delimiter 8, gap 12
+/// (IEEE 802.3).
 const ETHERNET: f64 = 38.0;
 
-/// The shortest IP packet that Ethernet does not pad, bytes (IEEE 802.3: 64 less header and check sequence).
+/// The shortest IP packet that Ethernet does not pad, bytes (IEEE 802.3: 64 bytes minus header and check sequence).
 const SHORTEST: f64 = 46.0;
 
 /// Headers of IP, bytes (RFC 791, RFC 8200).
@@ -20,11 +21,11 @@ const UDP: u32 = 8;
 const TCP: u32 = 20;
 const TIMESTAMPS: u32 = 12;
 
-/// Headers of a packet of SCTP and of a DATA chunk, bytes (RFC 9260 sections 3.1, 3.3.1).
+/// Headers of an SCTP packet and of a DATA chunk, bytes (RFC 9260 sections 3.1, 3.3.1).
 const SCTP: u32 = 12;
 const DATA: u32 = 16;
 
-/// A full packet of a transfer.
+/// The sizes of a full packet of a transfer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct PacketShape {
     /// Payload, bytes.
@@ -114,7 +115,7 @@ mod tests {
         assert!((layers.ip / 975.29e6 - 1.0).abs() < 1e-4, "{layers:?}");
         let without = PacketShape::segment(1460, false, true).layers(949.28e6);
         assert!((without.ethernet / 1e9 - 1.0).abs() < 1e-4, "{without:?}");
-        // For any segment size of the peer.
+        // The relation holds for any segment size of the peer.
         let short = PacketShape::segment(488, true, true).layers(1.0);
         assert!((short.ip - 540.0 / 488.0).abs() < 1e-12, "{short:?}");
     }

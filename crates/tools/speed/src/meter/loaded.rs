@@ -51,15 +51,15 @@ pub struct TooShort {
     pub enough_s: f64,
 }
 
-/// The least number of round trips under load in a phase. A queue takes several round trips to fill, and half of a phase may be
-/// warm-up.
+/// Minimum number of round trips under load in a phase. A queue takes several round trips to fill, and half of a phase
+/// may be warm-up.
 const LEAST_ROUND_TRIPS: f64 = 5.0;
 
-/// A number of round trips that certainly suffices.
+/// A number of round trips that suffices in any case.
 const ENOUGH_ROUND_TRIPS: f64 = 10.0;
 
 impl TooShort {
-    /// From the counts of the sender. `None` if the phase was long enough.
+    /// Checks the duration of a phase, from the counts of the sender. `None` if the phase was long enough.
     pub fn of(sender: &[ConnectionCounts], warm_up_s: f64, lasted_s: f64) -> Option<Self> {
         let mut last = BTreeMap::new();
         for counted in sender.iter().filter(|counted| counted.sent > 0) {
@@ -71,7 +71,7 @@ impl TooShort {
         if unacknowledged == 0 && longest_s.is_none() {
             return None;
         }
-        // If no data was acknowledged, the round trip is longer than the phase.
+        // If the data of a connection were not acknowledged, the round trip is longer than the phase.
         let least_s = if unacknowledged > 0 { lasted_s } else { 0.0 };
         let enough_s = (ENOUGH_ROUND_TRIPS * longest_s.unwrap_or(0.0).max(least_s)).ceil();
         Some(Self { lasted_s, connections: last.len(), unacknowledged, round_trip_s, enough_s })
@@ -79,7 +79,8 @@ impl TooShort {
 }
 
 impl AddedDelay {
-    /// From the readings after `from_s` seconds, above the shortest delay of all readings. `None` if no reading has delays.
+    /// The delay in the readings after `from_s` seconds, minus the shortest delay of all readings. `None` if no reading
+    /// has delays.
     pub fn of(heard: &[DatagramCounts], from_s: f64) -> Option<Self> {
         let floor = heard.iter().filter_map(|heard| heard.passage_ns).map(|[least, ..]| least).min()?;
         let above = |passage: i64| (passage as f64 - floor as f64) * 1e-9;
@@ -103,7 +104,7 @@ impl AddedDelay {
 }
 
 impl RoundTrips {
-    /// From the readings of the sender after `from_s` seconds. `None` if there are none.
+    /// Quantiles of the sender's readings after `from_s` seconds. `None` if there are no such readings.
     pub fn of(sender: &[ConnectionCounts], from_s: f64) -> Option<Self> {
         let kept = |counted: &&ConnectionCounts| {
             counted.sent > 0 && counted.is_under_load() && counted.at_ns as f64 * 1e-9 >= from_s
@@ -125,7 +126,7 @@ mod tests {
         DatagramCounts { at_ns: at_ms * MS.unsigned_abs(), received, passage_ns, ..DatagramCounts::default() }
     }
 
-    /// The shortest delay is in the warm-up. The clocks differ by an hour in either direction.
+    /// The shortest delay occurs in the warm-up. The clocks differ by an hour in either direction.
     #[test]
     fn a_delay_is_above_the_shortest_whatever_the_clocks_show() {
         for apart in [-3_600_000, 0, 3_600_000] {
@@ -136,7 +137,7 @@ mod tests {
                 heard(400, 50, Some([9, 14, 25].map(|ms| ms + apart))),
             ];
             let told = AddedDelay::of(&all, 0.1).unwrap();
-            // Ten datagrams had a mean of 5 ms more, thirty of 9 ms.
+            // The mean added delay is 5 ms for ten datagrams and 9 ms for thirty.
             for (told, ms) in [(told.least_s, 2.0), (told.mean_s, 8.0), (told.most_s, 20.0)] {
                 assert!((told * 1e3 - ms).abs() < 1e-3, "{told}, not {ms}");
             }
@@ -163,7 +164,8 @@ mod tests {
         assert_eq!(RoundTrips::of(&all, 3.0), None);
     }
 
-    /// On a slow line the first data is acknowledged after 4 s. Until then the kernel has the round-trip time of the handshake.
+    /// On a slow line the first data is acknowledged after 4 s. Until then, the kernel reports the round-trip time of
+    /// the handshake.
     #[test]
     fn what_the_handshake_took_is_no_round_trip_under_load() {
         let reading = |n: u64| ConnectionCounts {
@@ -177,7 +179,7 @@ mod tests {
         assert_eq!(RoundTrips::of(&all[..39], 0.6), None, "no reading is under load");
         let told = RoundTrips::of(&all, 0.6).unwrap();
         assert_eq!((told.readings, told.p50_s), (11, 0.5));
-        // An end that tells no acknowledgements is taken at its word.
+        // If an end does not report acknowledgements, all of its readings are used.
         let untold: Vec<_> = all.iter().map(|now| ConnectionCounts { acknowledged: None, ..*now }).collect();
         assert_eq!(RoundTrips::of(&untold, 0.0).unwrap().readings, 50);
     }

@@ -1,4 +1,5 @@
-//! From the counts of both ends to results: rates after the warm-up and at every layer, their steadiness, delays and losses.
+//! Computes results from the counts of both ends: rates after the warm-up and at every layer, their steadiness, delays
+//! and losses.
 
 mod connections;
 mod course;

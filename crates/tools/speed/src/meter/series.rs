@@ -53,7 +53,7 @@ pub struct DatagramSeries {
 }
 
 impl Series {
-    /// For connections or associations, from the counts of the sender and the course of received data.
+    /// The series of connections or associations, from the counts of the sender and the received data over time.
     pub fn of_streams(sender: &[ConnectionCounts], arrived: &ArrivalCourse) -> Self {
         Self {
             at_s: arrived.points().iter().map(|(at_s, _)| nanos(*at_s)).collect(),
@@ -63,7 +63,7 @@ impl Series {
         }
     }
 
-    /// For datagrams, from the counts of the receiver.
+    /// The series of datagrams, from the counts of the receiver.
     pub fn of_datagrams(heard: &[DatagramCounts]) -> Self {
         Self {
             at_s: heard.iter().map(|heard| seconds(heard.at_ns)).collect(),
@@ -75,7 +75,8 @@ impl Series {
 }
 
 impl ConnectionSeries {
-    /// From connections that have sent data. A connection that only receives belongs to the other direction.
+    /// The series of the connections that have sent data. A connection that only receives belongs to the other
+    /// direction and is omitted.
     fn of(counted: &[ConnectionCounts]) -> Option<Self> {
         let mut sent: BTreeMap<u16, u64> = BTreeMap::new();
         for counted in counted {
@@ -94,7 +95,7 @@ impl ConnectionSeries {
 
     fn push(&mut self, at_ns: u64, all: &[&ConnectionCounts]) {
         let sum = |of: fn(&ConnectionCounts) -> u64| all.iter().copied().map(of).fold(0, u64::saturating_add);
-        // If the kernel reports windows, the congestion window is not zero. The receive window may be.
+        // If the kernel reports windows, the congestion window is never zero, but the receive window may be zero.
         let cwnd = Some(sum(|counted| counted.cwnd)).filter(|bytes| *bytes > 0);
         let trips: Vec<_> = all.iter().filter_map(|counted| counted.srtt_ns).map(seconds).collect();
         self.at_s.push(seconds(at_ns));
@@ -124,7 +125,7 @@ impl DatagramSeries {
     }
 }
 
-/// A division, because it gives the number with the fewest digits in JSON.
+/// Converts ns to s. The division gives the number with the fewest digits in JSON.
 fn seconds(ns: u64) -> f64 {
     ns as f64 / 1e9
 }
@@ -153,7 +154,7 @@ mod tests {
             srtt_ns,
             ..counted(at_ms, stream, 5000, 0)
         };
-        // The third connection carries the other direction.
+        // The third connection carries data in the other direction.
         let sender = [
             sends(100, 0, Some(20 * MS)),
             sends(100, 1, None),
@@ -172,7 +173,7 @@ mod tests {
             (&told.round_trip_s[..], &told.sent_again[..]),
             (&[Some(0.02), Some(0.03)][..], &[Some(200); 2][..])
         );
-        // An end that reports only bytes has no windows.
+        // An end that reports only bytes does not report windows.
         let told = Series::of_streams(&[counted(100, 0, 9, 0)], &arrived).connections.unwrap();
         assert_eq!((told.cwnd, told.window, told.round_trip_s), (vec![None], vec![None], vec![None]));
         assert_eq!(Series::of_streams(&[], &arrived).connections, None);
@@ -203,7 +204,7 @@ mod tests {
         );
     }
 
-    /// Values are written with the digits of the reading.
+    /// Values are written with at most nine decimals, the resolution of the readings.
     #[test]
     fn times_have_no_more_digits_than_nanoseconds() {
         let text =

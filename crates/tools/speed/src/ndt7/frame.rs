@@ -2,13 +2,13 @@
 
 use super::LONGEST_MESSAGE;
 
-/// Longest accepted text message, bytes. A measurement has some hundred bytes.
+/// Maximum length of an accepted text message, bytes. A measurement has a few hundred bytes.
 pub const LONGEST_TEXT: usize = 64 * 1024;
 
-/// Longest payload of a control frame, bytes (section 5.5).
+/// Maximum payload of a control frame, bytes (section 5.5).
 const LONGEST_CONTROL: u64 = 125;
 
-/// Longest head of a frame, bytes: two bytes, a length of eight and a masking key.
+/// Maximum length of the head of a frame, bytes: two bytes, a length of eight bytes and a masking key of four.
 const LONGEST_HEAD: usize = 14;
 
 /// The opcode of a frame (section 5.2).
@@ -40,10 +40,10 @@ impl Opcode {
     }
 }
 
-/// An item decoded from a stream of frames.
+/// An item that is decoded from a stream of frames.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum FrameItem {
-    /// A number of bytes of a binary message. They are not kept.
+    /// A number of bytes of a binary message. The bytes themselves are not kept.
     Binary(u64),
     /// A text message.
     Text(String),
@@ -51,7 +51,7 @@ pub enum FrameItem {
     Ping(Vec<u8>),
     /// A pong.
     Pong(Vec<u8>),
-    /// A close frame, with its code if there is one.
+    /// A close frame, with its status code if it has one.
     Close(Option<CloseCode>),
 }
 
@@ -64,13 +64,13 @@ impl CloseCode {
     pub const NORMAL: Self = Self(1000);
     /// Protocol error.
     pub const PROTOCOL: Self = Self(1002);
-    /// Unexpected kind of message.
+    /// Message of an unsupported type.
     pub const UNSUPPORTED: Self = Self(1003);
-    /// Text that is no UTF-8.
+    /// Text that is not UTF-8.
     pub const NOT_UTF8: Self = Self(1007);
     /// Policy violation.
     pub const POLICY: Self = Self(1008);
-    /// A message that is too long.
+    /// Message that is too long.
     pub const TOO_LONG: Self = Self(1009);
 
     /// Whether the code may be sent in a frame.
@@ -79,37 +79,37 @@ impl CloseCode {
     }
 }
 
-/// A protocol error in a stream of frames, after which nothing more is read.
+/// A protocol error in a stream of frames. The stream cannot be read any further.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum FrameError {
-    /// A reserved bit or opcode.
+    /// A frame has a reserved bit or opcode.
     #[error("a frame with reserved bits or an unknown opcode")]
     Reserved,
-    /// Wrong masking: a client must mask, a server must not (section 5.1).
+    /// A frame has wrong masking: a client must mask its frames, and a server must not (section 5.1).
     #[error("a frame with wrong masking")]
     Mask,
-    /// A length that is not encoded minimally, or is beyond 2⁶³.
+    /// A length is not encoded minimally, or exceeds 2⁶³ - 1.
     #[error("a frame whose length is not encoded as required")]
     Length,
-    /// A fragmented or too long control frame.
+    /// A control frame is fragmented or too long.
     #[error("a fragmented control frame, or one of more than {LONGEST_CONTROL} bytes")]
     Control,
-    /// A continuation without a message, or a new message before the end of another.
+    /// A continuation has no message, or a new message begins before the end of another.
     #[error("a continuation without a message, or a message within another")]
     Fragment,
-    /// A message that is too long.
+    /// A message is too long.
     #[error("a message of more than {LONGEST_MESSAGE} bytes, or text of more than {LONGEST_TEXT}")]
     TooLong,
-    /// Text that is no UTF-8.
+    /// A text message is not UTF-8.
     #[error("text that is no UTF-8")]
     NotUtf8,
-    /// A close frame with an incomplete or a forbidden code.
+    /// A close frame has an incomplete or a forbidden code.
     #[error("a close frame without a valid code")]
     CloseCode,
 }
 
 impl FrameError {
-    /// The code for the peer.
+    /// The status code of the close frame that is sent to the peer.
     pub const fn code(self) -> CloseCode {
         match self {
             Self::TooLong => CloseCode::TOO_LONG,
@@ -122,11 +122,11 @@ impl FrameError {
 /// Reads the frames of a WebSocket. It stores at most one text message and one control frame.
 #[derive(Debug)]
 pub struct FrameReader {
-    /// Whether the peer is a client, which masks its frames.
+    /// Whether the peer is a client, whose frames are masked.
     masked: bool,
     head: Vec<u8>,
     frame: Option<PartialFrame>,
-    /// The unfinished message: its opcode and its length so far.
+    /// The unfinished message: its opcode, and the length of its frames that have arrived.
     message: Option<(Opcode, u64)>,
     text: Vec<u8>,
     control: Vec<u8>,
@@ -164,10 +164,10 @@ impl FrameReader {
         Self { masked, head: Vec::new(), frame: None, message: None, text: Vec::new(), control: Vec::new() }
     }
 
-    /// Reads from the start of `bytes` and removes the bytes read. `None` if more bytes are needed.
+    /// Reads an item from the start of `bytes` and removes the bytes that were read. `None` if more bytes are needed.
     ///
     /// # Errors
-    /// If the peer violates the protocol. Nothing more can be read then.
+    /// If the peer violates the protocol. The reader must not be used any further.
     pub fn read(&mut self, bytes: &mut &[u8]) -> Result<Option<FrameItem>, FrameError> {
         loop {
             if self.frame.is_none() {
@@ -176,7 +176,7 @@ impl FrameReader {
             }
             let Some(frame) = &mut self.frame else { return Ok(None) };
             let take = (frame.length - frame.read).min(bytes.len() as u64);
-            // At most the length of `bytes`.
+            // `take` is at most the length of `bytes`.
             let (part, rest) = bytes.split_at(take as usize);
             *bytes = rest;
             let frame_before = *frame;
@@ -194,7 +194,7 @@ impl FrameReader {
         }
     }
 
-    /// The head of the next frame, once it is complete.
+    /// Reads the head of the next frame. `None` if it is not complete.
     fn read_head(&mut self, bytes: &mut &[u8]) -> Result<Option<PartialFrame>, FrameError> {
         while let Some(byte) = bytes.split_off_first() {
             self.head.push(*byte);
@@ -240,7 +240,7 @@ impl FrameReader {
         let is_text = !frame.opcode.is_control() && matches!(self.message, Some((Opcode::Text, _)));
         let kept = if frame.opcode.is_control() { &mut self.control } else { &mut self.text };
         if frame.opcode.is_control() || is_text {
-            // The index into the key is that of the payload byte (section 5.3).
+            // The index into the key is the index of the payload byte modulo 4 (section 5.3).
             kept.extend(part.iter().zip(frame.read..).map(|(byte, at)| byte ^ frame.key[(at % 4) as usize]));
         }
         if frame.opcode.is_control() {
@@ -266,7 +266,7 @@ fn control(opcode: Opcode, payload: Vec<u8>) -> Result<FrameItem, FrameError> {
     match opcode {
         Opcode::Ping => Ok(FrameItem::Ping(payload)),
         Opcode::Pong => Ok(FrameItem::Pong(payload)),
-        // Section 5.5.1: a code of two bytes and a reason as text, or an empty payload.
+        // Section 5.5.1: the payload is empty, or has a code of two bytes and a reason as text.
         _ if payload.is_empty() => Ok(FrameItem::Close(None)),
         _ => {
             let (code, reason) = payload.split_first_chunk().ok_or(FrameError::CloseCode)?;
@@ -277,7 +277,7 @@ fn control(opcode: Opcode, payload: Vec<u8>) -> Result<FrameItem, FrameError> {
     }
 }
 
-/// Decodes a head. `None` if it is incomplete.
+/// Decodes the head of a frame. `None` if it is incomplete.
 fn parse_head(bytes: &[u8], masked: bool) -> Result<Option<PartialFrame>, FrameError> {
     let Some([first, second]) = bytes.first_chunk() else { return Ok(None) };
     let opcode = Opcode::from_bits(first & 0x0f).filter(|_| first & 0x70 == 0).ok_or(FrameError::Reserved)?;
@@ -312,7 +312,7 @@ fn parse_head(bytes: &[u8], masked: bool) -> Result<Option<PartialFrame>, FrameE
     Ok(Some(PartialFrame { fin: first & 0x80 != 0, opcode, key, length, read: 0 }))
 }
 
-/// The head of a whole message. With a key, the caller must mask the payload.
+/// Encodes the head of a frame that is a whole message. With a key, the caller must mask the payload.
 pub fn head(opcode: Opcode, length: u64, key: Option<[u8; 4]>) -> Vec<u8> {
     let mut bytes = vec![0x80 | opcode as u8];
     let mask = if key.is_some() { 0x80 } else { 0 };

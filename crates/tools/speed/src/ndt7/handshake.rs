@@ -7,20 +7,20 @@ use sha1::{Digest as _, Sha1};
 
 use super::{Ndt7Test, SUBPROTOCOL};
 
-/// Longest query, bytes.
+/// Maximum length of a query, bytes.
 const LONGEST_QUERY: usize = 4096;
 
-/// The largest `early_exit`, MB: a download may end once this much data has arrived.
+/// Maximum value of `early_exit`, MB. A download may end once this amount of data has arrived.
 const MOST_EARLY_EXIT: u64 = 100_000;
 
-/// The request of a test.
+/// A valid request for a test.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Upgrade {
     /// The test.
     pub test: Ndt7Test,
     /// The number of bytes after which the download may end.
     pub early_exit: Option<u64>,
-    /// Metadata of the client.
+    /// Metadata of the client, names and values.
     pub metadata: Vec<(String, String)>,
     accept: String,
 }
@@ -28,7 +28,7 @@ pub struct Upgrade {
 /// Why a request is refused.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum UpgradeError {
-    /// The path is no test.
+    /// The path does not belong to a test.
     #[error("there is no {0}")]
     Path(String),
     /// The method is not `GET`.
@@ -37,10 +37,10 @@ pub enum UpgradeError {
     /// The request does not ask for a WebSocket.
     #[error("{0} does not ask for a WebSocket")]
     NoUpgrade(&'static str),
-    /// Another version of WebSocket.
+    /// The request has an unsupported version of WebSocket.
     #[error("the request has version \"{0}\" of WebSocket: expected 13")]
     Version(String),
-    /// A malformed key.
+    /// The key is malformed.
     #[error("Sec-WebSocket-Key is not 16 bytes in base64")]
     Key,
     /// The subprotocol is missing.
@@ -58,7 +58,7 @@ pub enum UpgradeError {
 }
 
 impl UpgradeError {
-    /// The response to the client.
+    /// The HTTP response to the client.
     pub fn response(&self) -> HttpResponse {
         match self {
             Self::Path(_) => HttpResponse::new(404, &[]),
@@ -72,8 +72,8 @@ impl UpgradeError {
     }
 }
 
-/// Checks the `Origin` of a browser (RFC 6455 section 10.2): that of this server, or an allowed one. `*` allows all. Other clients send
-/// no `Origin`.
+/// Checks the `Origin` of a browser (RFC 6455 section 10.2): it must be the origin of this server or one of the allowed
+/// origins. `*` allows all. Clients that are not browsers send no `Origin`.
 ///
 /// # Errors
 /// If the origin is not allowed.
@@ -89,7 +89,7 @@ pub fn check_origin(request: &HttpRequest, allowed: &[String]) -> Result<(), Upg
 }
 
 impl Upgrade {
-    /// Reads a request.
+    /// Checks and parses a request.
     ///
     /// # Errors
     /// If the request is invalid.
@@ -119,7 +119,7 @@ impl Upgrade {
         Ok(Self { test, early_exit, metadata, accept: accept_key(key) })
     }
 
-    /// The response to the client. After its last byte the WebSocket is open.
+    /// The HTTP response to the client. After its last byte, the WebSocket is open.
     pub fn response(&self) -> HttpResponse {
         let fields = [
             ("Upgrade", "websocket"),
@@ -144,12 +144,13 @@ pub fn accept_key(key: &str) -> String {
     BASE64.encode(&hash.finalize())
 }
 
-/// Whether it is sixteen bytes in base64.
+/// Whether the key is sixteen bytes in base64.
 fn is_key(key: &str) -> bool {
     BASE64.decode(key.as_bytes()).is_ok_and(|bytes| bytes.len() == 16)
 }
 
-/// Names and values of a query. The first value of a name counts. `None` if the query is too long or malformed.
+/// Names and values of a query. If a name occurs several times, its first value counts. `None` if the query is too long
+/// or malformed.
 fn query(query: &str) -> Option<Vec<(String, String)>> {
     if query.len() > LONGEST_QUERY {
         return None;
@@ -165,7 +166,7 @@ fn query(query: &str) -> Option<Vec<(String, String)>> {
     Some(pairs)
 }
 
-/// Decodes percent encoding (RFC 3986 section 2.1). `+` is a space, as browsers write it.
+/// Decodes percent encoding (RFC 3986 section 2.1). `+` is decoded to a space, because browsers encode spaces so.
 fn unescaped(text: &str) -> Option<String> {
     let mut bytes = Vec::with_capacity(text.len());
     let mut rest = text.bytes();
@@ -199,7 +200,7 @@ mod tests {
         Upgrade::read(&HttpRequest::read(text.as_bytes()).unwrap().unwrap().0)
     }
 
-    /// RFC 6455 section 1.3, and the example of ndt7's specification.
+    /// RFC 6455 section 1.3 and the example of ndt7's specification.
     #[test]
     fn a_key_is_answered_as_the_specifications_say() {
         assert_eq!(accept_key("dGhlIHNhbXBsZSBub25jZQ=="), "s3pPLMBiTxaQ9kYGzzhZRbK+xOo=");

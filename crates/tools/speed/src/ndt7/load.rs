@@ -5,10 +5,10 @@ use super::frame::{self, Opcode};
 /// Length of the first message, bytes.
 const FIRST: u64 = 1 << 13;
 
-/// Length of the longest message, bytes: that of M-Lab's own implementations, although 2²⁴ are allowed.
+/// Maximum length of a message, bytes. M-Lab's own implementations use the same, although 2²⁴ are allowed.
 const LONGEST: u64 = 1 << 20;
 
-/// Ratio of the bytes sent before to the length of a message.
+/// The length is doubled when it is at most the number of bytes sent before, divided by this number.
 const SHARE: u64 = 16;
 
 /// A load message: its head, and the number of payload bytes that follow.
@@ -20,13 +20,14 @@ pub struct LoadMessage {
     pub len: u64,
 }
 
-/// The lengths of messages: short at first, so that slow paths are measured, too, and longer on fast paths.
+/// Determines the lengths of load messages. They are short at first, so that slow paths are measured too, and become
+/// longer on fast paths.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Loading {
     len: u64,
-    /// Bytes of all messages before the last.
+    /// Number of bytes of all messages before the last one.
     sent: u64,
-    /// Bytes of the last message.
+    /// Number of bytes of the last message.
     last: u64,
 }
 
@@ -45,7 +46,7 @@ impl Loading {
         LoadMessage { head: frame::head(Opcode::Binary, self.len, None), len: self.len }
     }
 
-    /// Bytes of all messages that were certainly sent.
+    /// Number of bytes of all messages that have been sent completely.
     pub const fn sent(&self) -> u64 {
         self.sent
     }

@@ -1,4 +1,4 @@
-//! Measurements of each end: JSON in a text message.
+//! Measurements that each end sends as JSON in a text message.
 
 use serde::{Deserialize, Serialize};
 
@@ -8,16 +8,16 @@ use super::Ndt7Test;
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "PascalCase", default)]
 pub struct Measurement {
-    /// Counts of the program.
+    /// Counts of the program that sends or receives.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub app_info: Option<AppInfo>,
-    /// The endpoints. Sent by servers.
+    /// The endpoints of the test. Only servers send them.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub connection_info: Option<ConnectionInfo>,
     /// The end that measured.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub origin: Option<MeasurementOrigin>,
-    /// The test.
+    /// The direction of the test.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub test: Option<Ndt7Test>,
     /// Kernel counters.
@@ -51,14 +51,14 @@ pub struct AppInfo {
 pub struct ConnectionInfo {
     /// The client's address and port, as the server sees them.
     pub client: String,
-    /// The server's.
+    /// The server's address and port.
     pub server: String,
-    /// A unique identifier of the test, if the server has one.
+    /// A unique identifier of the test, if the server assigns one.
     #[serde(rename = "UUID", skip_serializing_if = "Option::is_none")]
     pub uuid: Option<String>,
 }
 
-/// Kernel counters from `TCP_INFO`. Unknown values are absent. Times are in µs.
+/// Kernel counters from `TCP_INFO`. `None` for a value that is not known. Times are in µs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "PascalCase", default)]
 pub struct TcpInfo {
@@ -89,23 +89,23 @@ pub struct TcpInfo {
     /// Variation of the round-trip time.
     #[serde(rename = "RTTVar", skip_serializing_if = "Option::is_none")]
     pub rtt_var: Option<i64>,
-    /// Time in which the receive window of the peer was the limit.
+    /// Time in which the receive window of the peer limited the sender.
     #[serde(rename = "RWndLimited", skip_serializing_if = "Option::is_none")]
     pub rwnd_limited: Option<i64>,
-    /// Time in which the send buffer was the limit.
+    /// Time in which the send buffer limited the sender.
     #[serde(rename = "SndBufLimited", skip_serializing_if = "Option::is_none")]
     pub snd_buf_limited: Option<i64>,
 }
 
 impl Measurement {
-    /// Reads a message. `None` if it is no measurement, which is not an error.
+    /// Parses a text message. `None` if it is not a measurement, which is not an error.
     pub fn read(text: &str) -> Option<Self> {
         text.trim_start().starts_with('{').then(|| serde_json::from_str(text).ok()).flatten()
     }
 
-    /// The text of a message.
+    /// Encodes the measurement as a text message.
     pub fn write(&self) -> String {
-        // Serialising numbers and texts cannot fail.
+        // Serialising numbers and text cannot fail.
         serde_json::to_string(self).unwrap_or_default()
     }
 }
@@ -116,7 +116,7 @@ mod tests {
 
     use super::*;
 
-    /// The example of the specification, with corrected commas.
+    /// The example of the specification, with its commas corrected.
     const EXAMPLE: &str = r#"{
       "AppInfo": {"ElapsedTime": 1234, "NumBytes": 1234},
       "ConnectionInfo": {"Client": "1.2.3.4:5678", "Server": "[::1]:2345", "UUID": "<platform-specific-string>",

@@ -1,15 +1,15 @@
-//! The protocol of ndt7, the measurement of M-Lab: its clients can use netrig's server.
+//! The protocol of ndt7, the speed test of M-Lab. ndt7 clients can use netrig's server.
 //!
-//! A test has one direction over one WebSocket (RFC 6455). The client requests `/ndt/v7/download` or `/ndt/v7/upload` with the
-//! subprotocol `net.measurementlab.ndt.v7`. The sender then sends binary messages for ten seconds. Both ends may send their
-//! measurements as JSON in text messages. The server ends the test.
+//! A test has one direction over one WebSocket (RFC 6455). The client requests `/ndt/v7/download` or `/ndt/v7/upload`
+//! with the subprotocol `net.measurementlab.ndt.v7`. The sender then sends binary messages for ten seconds. Both ends
+//! may send their measurements as JSON in text messages. The server ends the test.
 //!
-//! [`Upgrade`] reads the request, and [`ServerSession`] is the server's end of the WebSocket: bytes and the time in, bytes and events
-//! out. The payload of load messages does not pass through it: it gives the head and the length of a message, and counts received
-//! bytes.
+//! [`Upgrade`] reads the request, and [`ServerSession`] is the server's end of the WebSocket: its input is bytes and
+//! the time, and its output is bytes and events. The payload of load messages does not pass through it. For sent
+//! messages, it returns the head and the length; for received messages, it counts the bytes.
 //!
-//! The sources are version 0.11 of the specification (`ndt7-protocol.md` of github.com/m-lab/ndt-server) and the behaviour of
-//! M-Lab's own server and clients.
+//! The sources are version 0.11 of the specification (`ndt7-protocol.md` of github.com/m-lab/ndt-server) and the
+//! behaviour of M-Lab's own server and clients.
 
 pub mod frame;
 mod handshake;
@@ -28,7 +28,7 @@ use serde::{Deserialize, Serialize};
 /// The subprotocol of the WebSocket.
 pub const SUBPROTOCOL: &str = "net.measurementlab.ndt.v7";
 
-/// Longest message that is read, bytes. The specification requires at least this.
+/// Maximum length of a received message, bytes. The specification requires at least this value.
 pub const LONGEST_MESSAGE: u64 = 1 << 24;
 
 /// Duration of a test.
@@ -37,7 +37,7 @@ pub const RUNTIME: Duration = Duration::from_secs(10);
 /// Time after which a test is aborted.
 pub const LONGEST_RUNTIME: Duration = Duration::from_secs(13);
 
-/// Interval of measurements of each end: at most ten per second.
+/// Interval between the measurements of an end. The specification allows at most ten per second.
 pub const INTERVAL: Duration = Duration::from_millis(250);
 
 /// The direction of a test.
@@ -59,7 +59,7 @@ impl Ndt7Test {
         }
     }
 
-    /// The test of a path, if there is one.
+    /// The test that is requested by this path, if there is one.
     pub fn of_path(path: &str) -> Option<Self> {
         [Self::Download, Self::Upload].into_iter().find(|test| test.path() == path)
     }

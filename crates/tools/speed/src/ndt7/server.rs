@@ -1,4 +1,4 @@
-//! The server's end of a test, once the WebSocket is open.
+//! The server's end of a test, after the WebSocket has been opened.
 
 use std::collections::VecDeque;
 
@@ -9,10 +9,10 @@ use super::load::{LoadMessage, Loading};
 use super::measurement::{AppInfo, ConnectionInfo, Measurement, MeasurementOrigin, TcpInfo};
 use super::{INTERVAL, LONGEST_RUNTIME, Ndt7Test, RUNTIME, Upgrade};
 
-/// The most unsent bytes for a client that does not read. Beyond it the session is aborted.
+/// Maximum number of unsent bytes for a client that does not read. Above this limit, the session is aborted.
 const MOST_UNSENT: usize = 64 * 1024;
 
-/// The most text messages of a client: ten per second, doubled as a tolerance.
+/// Maximum number of text messages of a client in a test. It is twice the ten per second that are allowed.
 const MOST_TEXTS: u32 = 260;
 
 /// An event of a session for the owner of the socket.
@@ -29,21 +29,21 @@ pub enum ServerEvent {
 /// Why a test failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ServerError {
-    /// Invalid WebSocket frames.
+    /// The client sent invalid WebSocket frames.
     #[error("the client sent {0}")]
     Frame(#[from] FrameError),
-    /// Data in the wrong direction.
+    /// The client sent data in a download.
     #[error("the client sent data in a download")]
     Data,
-    /// Too many messages.
+    /// The client sent too many messages.
     #[error(
         "the client sent more than {MOST_TEXTS} messages of text, or pings whose answers it does not read"
     )]
     Flood,
-    /// The client does not close.
+    /// The client did not close the WebSocket in time.
     #[error("the client did not end the test after {} s", LONGEST_RUNTIME.as_nanos() / 1_000_000_000)]
     Overtime,
-    /// The connection was closed.
+    /// The client closed the connection without a close frame.
     #[error("the client closed the connection without a close frame")]
     Closed,
 }
@@ -51,8 +51,8 @@ pub enum ServerError {
 /// The server's end of a test.
 ///
 /// After each call, drain [`poll_transmit`](Self::poll_transmit) and [`poll_event`](Self::poll_event), and read
-/// [`poll_timeout`](Self::poll_timeout) again. Call [`poll_load`](Self::poll_load) only when all of that, and the previous load
-/// message, have been sent.
+/// [`poll_timeout`](Self::poll_timeout) again. Call [`poll_load`](Self::poll_load) only when all these bytes and the
+/// previous load message have been sent.
 #[derive(Debug)]
 pub struct ServerSession {
     test: Ndt7Test,
@@ -72,13 +72,13 @@ pub struct ServerSession {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum ServerStage {
     Running,
-    /// This end has sent its close frame, and the client has not.
+    /// This end has sent its close frame, and the client has not sent its own yet.
     Closing,
     Over,
 }
 
 impl ServerSession {
-    /// A session of a client whose request was answered.
+    /// A session with a client whose upgrade request was answered.
     pub fn new(now: Instant, upgrade: &Upgrade, connection: ConnectionInfo) -> Self {
         Self {
             test: upgrade.test,
@@ -116,13 +116,14 @@ impl ServerSession {
         }
     }
 
-    /// Handles a deadline.
+    /// Handles the deadline of [`poll_timeout`](Self::poll_timeout), if it has passed.
     pub fn handle_timeout(&mut self, now: Instant) {
         if self.poll_timeout().is_none_or(|deadline| now < deadline) {
             return;
         }
         if self.stage == ServerStage::Closing {
-            // A sending client may have much data in flight. It has received the close frame.
+            // A client that still sends may have much data in flight. However, it has had time to receive the close
+            // frame.
             return self.end(Err(ServerError::Overtime));
         }
         if now.since(self.began) >= RUNTIME {
@@ -165,7 +166,7 @@ impl ServerSession {
         }
     }
 
-    /// Ends the test early. The client is informed and closes.
+    /// Ends the test early. The client is informed and closes the WebSocket.
     pub fn close(&mut self) {
         if self.stage == ServerStage::Running {
             self.stage = ServerStage::Closing;
@@ -173,7 +174,7 @@ impl ServerSession {
         }
     }
 
-    /// The next bytes to send between two load messages.
+    /// The next bytes to send. They may be sent between two load messages, not within one.
     pub fn poll_transmit(&mut self) -> Option<Vec<u8>> {
         (!self.out.is_empty()).then(|| std::mem::take(&mut self.out))
     }
@@ -188,7 +189,7 @@ impl ServerSession {
         self.events.pop_front()
     }
 
-    /// Bytes of messages that were sent, or that arrived before the end of the test.
+    /// Number of bytes of the messages that were sent, or of those that arrived before the end of the test.
     pub const fn bytes(&self) -> u64 {
         match self.test {
             Ndt7Test::Download => self.loading.sent(),

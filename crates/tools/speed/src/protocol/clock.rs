@@ -1,11 +1,11 @@
-//! Detection of a common clock of both ends.
+//! Detects whether both ends read the same clock.
 
 use netrig_probe::stamp::HmacKey;
 
 use super::SessionToken;
 
-/// A keyed digest of the boot identifier of a machine. If both ends have the same digest, they read the same clock. Otherwise it
-/// reveals nothing about the machine. The key is the session's token.
+/// A keyed digest of the boot identifier of a machine. The key is the session's token. If both ends have the same
+/// digest, they read the same clock. Otherwise, the digest reveals nothing about the machine.
 pub fn clock_mark(token: SessionToken, boot: &str) -> Option<[u8; 32]> {
     Some(HmacKey::new(&token.0)?.digest(&[b"netrig speed clock", boot.as_bytes()]))
 }

@@ -2,7 +2,7 @@
 
 use super::{PREAMBLE_LEN, Preamble};
 
-/// Length of an echo and of its answer, bytes. They are equal so that a server amplifies no traffic.
+/// Length of an echo and of its answer, bytes. They are equal so that a server cannot be used for amplification.
 pub const ECHO_LEN: usize = PREAMBLE_LEN + 32;
 
 /// The stream number of echoes.
@@ -30,7 +30,7 @@ pub struct EchoDatagram {
 }
 
 impl EchoDatagram {
-    /// As bytes.
+    /// Encodes the datagram.
     pub fn encode(&self) -> [u8; ECHO_LEN] {
         let mut bytes = [0; ECHO_LEN];
         bytes[..PREAMBLE_LEN].copy_from_slice(&Preamble { stream: ECHO, ..self.preamble }.encode());
@@ -42,7 +42,7 @@ impl EchoDatagram {
         bytes
     }
 
-    /// Decodes a datagram. `None` if it is no echo.
+    /// Decodes a datagram. `None` if it is not an echo.
     pub fn decode(bytes: &[u8]) -> Option<Self> {
         let preamble = Preamble::decode(bytes).filter(|preamble| preamble.stream == ECHO)?;
         let number = |at: usize| {

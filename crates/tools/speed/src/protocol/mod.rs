@@ -1,21 +1,23 @@
 //! The protocol between a client and a server of the meter.
 //!
-//! The control connection is TLS. Its frames are those of the agent's control protocol: a length and JSON. The client opens all
-//! connections, for both directions of data, to one port of the server. Neither an address translator nor a firewall at the client
-//! then needs a rule for the meter:
+//! The control connection is TLS. Its frames have the format of the agent's control protocol: a length and JSON. The
+//! client opens all connections, for both directions of data, to one port of the server. An address translator or a
+//! firewall at the client then needs no rule for the meter. The server detects the protocol of a connection or datagram
+//! by its first bytes:
 //!
 //! | first bytes | meaning |
 //! |---|---|
 //! | `0x16` (TLS) | the control connection of a session |
 //! | a [`Cookie`](crate::iperf3::Cookie) and a zero | a client of iperf3, or a stream of its test |
-//! | `GET `, `HEAD ` or `POST ` | HTTP: ndt7's WebSocket, an object, or what the server has counted |
+//! | `GET `, `HEAD ` or `POST ` | HTTP: ndt7's WebSocket, an object, or the server's counters |
 //! | [`Preamble`] over TCP | a connection that carries data of a phase |
-//! | [`Preamble`] over UDP | "send here": answered with the same bytes, to the host of the control connection only |
-//! | [`EchoDatagram`] over UDP | comes back at once, to the host of a control connection only |
+//! | [`Preamble`] over UDP | a request for datagrams: answered with the same bytes, only to the host of the control connection |
+//! | [`EchoDatagram`] over UDP | answered immediately, only to the host of a control connection |
 //!
-//! A session starts with a [greeting](netrig_probe::greeting) and waits for its admission ([`admission`](crate::admission)). It then goes
-//! through phases, one at a time: prepared, connected, begun, ended, reported. [`SpeedSession`] is the server's side of that order: it
-//! maps each message of the client to an action or to a violation.
+//! A session starts with a [greeting](netrig_probe::greeting) and waits for its admission
+//! ([`admission`](crate::admission)). It then goes through phases, one at a time: each is prepared, connected, begun,
+//! ended and reported. [`SpeedSession`] is the server's side of this sequence. It maps each message of the client to an
+//! action or to a violation.
 
 mod clock;
 mod echo;
@@ -38,7 +40,8 @@ pub use words::{
     MOST_STREAMS, MeasurementPhase, PhaseError, SHORTEST_INTERVAL,
 };
 
-/// The protocol. The channel binding of its greeting is that of the TLS connection.
+/// Name, version, proof prefixes and refusal message of the speed protocol. Its greeting uses the channel binding of
+/// the TLS connection.
 pub static SPEED: GreetedProtocol = GreetedProtocol {
     name: "speed",
     version: 2,
@@ -46,13 +49,13 @@ pub static SPEED: GreetedProtocol = GreetedProtocol {
     refusal: ServerGreeting::Failed,
 };
 
-/// The label of the exporter of the channel binding (RFC 9266 section 2).
+/// The exporter label of the channel binding (RFC 9266 section 2).
 pub const EXPORTER: &[u8] = b"EXPORTER-Channel-Binding";
 
-/// The most concurrent connections of a client for responsiveness probes, in addition to its session.
+/// Maximum number of concurrent connections of a client for responsiveness probes, in addition to its session.
 pub const MOST_PROBES: usize = 12;
 
-/// The TLS alert `access_denied` (RFC 8446 section 6), which a server without room sends instead of its handshake.
+/// The TLS alert `access_denied` (RFC 8446 section 6), which a server at its limit sends instead of its handshake.
 pub const TLS_ACCESS_DENIED: [u8; 7] = [21, 3, 3, 0, 2, 2, 49];
 
 /// The default port of a server, for TCP and UDP.

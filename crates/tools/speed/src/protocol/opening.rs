@@ -1,4 +1,4 @@
-//! Detection of the protocol of a connection by its first bytes.
+//! Detects the protocol of a connection by its first bytes.
 
 use super::{PREAMBLE_LEN, Preamble};
 use crate::iperf3::{COOKIE_LEN, Cookie};
@@ -6,7 +6,7 @@ use crate::iperf3::{COOKIE_LEN, Cookie};
 /// The first byte of a TLS handshake record (RFC 8446 section 5.1).
 const HANDSHAKE: u8 = 22;
 
-/// The first bytes of the HTTP requests that are answered, some of them with a refusal.
+/// The first bytes of the HTTP requests that are answered. Some of these methods are refused.
 const METHODS: [&[u8]; 3] = [b"GET ", b"HEAD ", b"POST "];
 
 /// The protocol of a connection.
@@ -16,18 +16,18 @@ pub enum ConnectionOpening {
     Control,
     /// A data connection, with its preamble.
     Data(Preamble),
-    /// A client of iperf3, or a stream of its test, with its cookie.
+    /// The control connection or a data connection of an iperf3 test, with the cookie of the test.
     Iperf3(Cookie),
-    /// A client that speaks HTTP.
+    /// An HTTP client.
     Http,
     /// More bytes are needed.
     More,
-    /// No supported protocol.
+    /// The protocol is not supported.
     Unknown,
 }
 
 impl ConnectionOpening {
-    /// Detects the protocol by the bytes received so far. At most [`PREAMBLE_LEN`] bytes are needed.
+    /// Detects the protocol from the bytes received so far. At most [`PREAMBLE_LEN`] bytes are needed.
     pub fn of(bytes: &[u8]) -> Self {
         let Some(first) = bytes.first() else { return Self::More };
         if *first == HANDSHAKE {
@@ -82,7 +82,8 @@ mod tests {
     }
 
     proptest! {
-        /// The result does not depend on the pieces in which bytes arrive, and no other result comes before it.
+        /// The result does not depend on the pieces in which the bytes arrive. Until enough bytes have arrived, the
+        /// result is [`ConnectionOpening::More`].
         #[test]
         fn bytes_may_come_one_by_one(which in 0..4_usize, token: [u8; 16]) {
             let preamble = Preamble { token: SessionToken(token), phase: 9, stream: 9 }.encode();

@@ -1,4 +1,4 @@
-//! The preamble: the first bytes of data connections and datagrams.
+//! The preamble: the first bytes of a data connection, or a datagram that requests datagrams.
 
 use serde::{Deserialize, Serialize};
 
@@ -8,7 +8,8 @@ const MAGIC: [u8; 16] = *b"netrig-speed/1 \n";
 /// Length of a preamble, bytes.
 pub const PREAMBLE_LEN: usize = 40;
 
-/// Identifies a session on data connections and in datagrams. Random, and sent over TLS only.
+/// Identifies a session on data connections and in datagrams. The token is random, and the server sends it only over
+/// TLS.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct SessionToken(pub [u8; 16]);
 
@@ -31,7 +32,7 @@ pub struct Preamble {
 }
 
 impl Preamble {
-    /// As bytes.
+    /// Encodes the preamble.
     pub fn encode(&self) -> [u8; PREAMBLE_LEN] {
         let mut bytes = [0; PREAMBLE_LEN];
         bytes[..16].copy_from_slice(&MAGIC);
@@ -41,7 +42,7 @@ impl Preamble {
         bytes
     }
 
-    /// Decodes the first bytes. `None` if they are no preamble or too few.
+    /// Decodes the preamble at the start of these bytes. `None` if there is no preamble, or if there are too few bytes.
     pub fn decode(bytes: &[u8]) -> Option<Self> {
         let bytes: &[u8; PREAMBLE_LEN] = bytes.first_chunk()?;
         let (magic, rest) = bytes.split_first_chunk::<16>()?;

@@ -1,10 +1,10 @@
-//! The server's side of a session: the meaning of each message of a client.
+//! The server's side of a session. It determines the action for each message of a client.
 
 use netrig_core::{Duration, Rate};
 
 use super::words::{Carrier, DatagramLoad, FromClient, LONGEST_INTERVAL, MeasurementPhase, PhaseError};
 
-/// The action of a server for a message.
+/// The action of a server in response to a message.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum SessionAction {
     /// Request admission, with the rate that the client will not exceed.
@@ -25,7 +25,7 @@ pub enum SessionAction {
 /// A violation of the protocol by the client, which ends the session.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Violation {
-    /// A message that is not allowed at this stage.
+    /// A message is not allowed at this stage.
     #[error("`{said}` is not allowed {when}")]
     OutOfOrder {
         /// The message.
@@ -33,13 +33,13 @@ pub enum Violation {
         /// The stage, as part of a sentence.
         when: &'static str,
     },
-    /// An invalid phase.
+    /// A phase is invalid.
     #[error(transparent)]
     Phase(#[from] PhaseError),
-    /// A phase whose number is not above the previous one.
+    /// The number of a phase is not above the previous one.
     #[error("phase {0} is not above the previous number")]
     Number(u32),
-    /// A rate above the one stated at admission.
+    /// A rate is above the rate that was stated at admission.
     #[error("it requests {asked} bit/s, and was admitted with {admitted} bit/s")]
     Exceeds {
         /// The requested rate, bits per second.
@@ -47,28 +47,28 @@ pub enum Violation {
         /// The admitted rate, bits per second.
         admitted: u64,
     },
-    /// Readings that are too far apart for the server to enforce its limits in time.
+    /// The interval between readings is too long for the server to enforce its limits in time.
     #[error("a reading every {0}: expected at least one per second while data flows")]
     Rare(Duration),
-    /// Too many phases.
+    /// The session has too many phases.
     #[error("more than {MOST_PHASES} phases")]
     Phases,
 }
 
-/// The most phases of a session.
+/// Maximum number of phases of a session.
 const MOST_PHASES: u32 = 256;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum SessionStage {
-    /// After the greeting.
+    /// The greeting has ended, and the client has not requested admission yet.
     Greeted,
-    /// In the queue.
+    /// The session waits in the queue.
     Waiting,
-    /// Admitted, between two phases.
+    /// The session is admitted, and no phase is prepared or running.
     Idle,
     /// A phase is prepared.
     Prepared,
-    /// Data flows.
+    /// The data flow of the phase has started.
     Running,
 }
 
@@ -76,11 +76,11 @@ enum SessionStage {
 #[derive(Clone, Debug)]
 pub struct SpeedSession {
     state: SessionStage,
-    /// The highest rate that the client stated.
+    /// The maximum rate that the client stated at admission.
     promised: Option<Rate>,
     last: Option<u32>,
     phases: u32,
-    /// Whether the client steers the rate of the phase's datagrams.
+    /// Whether the client controls the rate of the datagrams in this phase.
     told: bool,
 }
 
@@ -91,26 +91,27 @@ impl Default for SpeedSession {
 }
 
 impl SpeedSession {
-    /// A session after the greeting.
+    /// A session whose greeting has ended.
     pub const fn new() -> Self {
         Self { state: SessionStage::Greeted, promised: None, last: None, phases: 0, told: false }
     }
 
-    /// The session was admitted.
+    /// Records that the session was admitted.
     pub fn admitted(&mut self) {
         if self.state == SessionStage::Waiting {
             self.state = SessionStage::Idle;
         }
     }
 
-    /// The server has ended the phase: its time is over, or its connections were closed.
+    /// Records that the server has ended the phase, because its time had passed or its connections were closed.
     pub fn ended(&mut self) {
         if matches!(self.state, SessionStage::Prepared | SessionStage::Running) {
             self.state = SessionStage::Idle;
         }
     }
 
-    /// Handles a message. `None` if it is ignored because it arrived after the server ended the phase.
+    /// Handles a message. Returns `None` if the message is ignored because it arrived after the server had ended the
+    /// phase.
     ///
     /// # Errors
     /// A violation of the protocol, after which the session must end.
@@ -137,7 +138,7 @@ impl SpeedSession {
                 self.state = SessionStage::Idle;
                 Ok(Some(SessionAction::End { sent }))
             }
-            // Both ends may end a phase at the same time.
+            // Both ends may end a phase at the same time, so these messages are ignored.
             (SessionStage::Idle, FromClient::End { .. } | FromClient::Rate { .. } | FromClient::Begin)
                 if self.last.is_some() =>
             {
@@ -169,7 +170,7 @@ impl SpeedSession {
         Ok(())
     }
 
-    /// Checks a rate against the admitted one.
+    /// Checks a requested rate against the admitted rate.
     fn keeps_to(&self, asked: Rate) -> Result<(), Violation> {
         match self.promised {
             Some(admitted) if asked > admitted => {
@@ -303,7 +304,7 @@ mod tests {
     }
 
     proptest! {
-        /// For any order of messages, data flows only in a prepared phase of an admitted session.
+        /// For any sequence of messages, the data flow starts only in a prepared phase of an admitted session.
         #[test]
         fn no_order_of_words_begins_what_was_not_prepared(words in proptest::collection::vec(message(), 0..30)) {
             let mut session = SpeedSession::new();

@@ -1,4 +1,4 @@
-//! The messages.
+//! The messages of the control connection.
 
 use netrig_bulk::EndReport;
 use netrig_core::{Duration, Rate};
@@ -9,19 +9,19 @@ use serde::{Deserialize, Serialize};
 use super::SessionToken;
 use crate::admission::AdmissionRefusal;
 
-/// The most connections of a phase.
+/// Maximum number of connections of a phase.
 pub const MOST_STREAMS: u16 = 128;
 
-/// The longest phase.
+/// Maximum duration of a phase.
 const LONGEST: Duration = Duration::from_secs(3600);
 
-/// The shortest time between two readings: a report of the longest phase has to fit into frames.
+/// Minimum time between two readings. It bounds the size of a report.
 pub const SHORTEST_INTERVAL: Duration = Duration::from_millis(10);
 
-/// The longest time between two readings: the limits of a session are checked at readings.
+/// Maximum time between two readings. The limits of a session are checked at readings.
 pub(crate) const LONGEST_INTERVAL: Duration = Duration::from_secs(1);
 
-/// The most readings of one end in a phase, over all streams.
+/// Maximum number of readings of one end in a phase, over all streams.
 const MOST_READINGS: u64 = 40_000;
 
 /// A message of a client.
@@ -30,12 +30,12 @@ const MOST_READINGS: u64 = 40_000;
 pub enum FromClient {
     /// Requests admission.
     Ask {
-        /// The highest rate in the busier direction, if known.
+        /// Maximum rate in the direction with the higher rate, if known.
         bits_per_s: Option<u64>,
     },
     /// Prepares the next phase.
     Prepare(MeasurementPhase),
-    /// All connections of the phase are open: data may flow.
+    /// All connections of the phase are open: the data flow may start.
     Begin,
     /// Sets the rate of the server's datagrams.
     Rate {
@@ -55,7 +55,7 @@ pub enum FromClient {
 pub enum FromServer {
     /// The session waits in the queue.
     Waits {
-        /// Number of sessions before it.
+        /// Number of sessions before this one.
         before: usize,
         /// Length of the queue.
         of: usize,
@@ -64,22 +64,22 @@ pub enum FromServer {
     Admitted(Budget),
     /// The phase is prepared: its connections may be opened.
     Ready,
-    /// Data flows.
+    /// The data flow has started.
     Begun,
-    /// Bytes received from the client so far. Sent at times during an upload.
+    /// Bytes received from the client so far. Sent at intervals during an upload.
     Arrived {
         /// Time since the phase began, by the server's clock, ns.
         at_ns: u64,
         /// Bytes received.
         bytes: u64,
     },
-    /// The counts of the client's datagrams at a reading.
+    /// The counts of the client's datagrams at one reading.
     Heard(DatagramCounts),
     /// A part of the server's counts of streams, in the order of time.
     Counted(Vec<ConnectionCounts>),
     /// A part of the server's counts of datagrams, in the order of time.
     HeardInAll(Vec<DatagramCounts>),
-    /// The report of the phase, after all counts.
+    /// The report of the phase. It follows all counts.
     Report(Box<EndReport>),
     /// The session is refused.
     Refused(AdmissionRefusal),
@@ -94,13 +94,13 @@ pub enum FromServer {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Budget {
-    /// The token for its connections and datagrams.
+    /// The token for the data connections and datagrams of the session.
     pub token: SessionToken,
-    /// The longest duration of the session, ns.
+    /// Maximum duration of the session, ns.
     pub lasts_ns: u64,
-    /// The most bytes of the session, both directions together.
+    /// Maximum number of bytes of the session, in both directions together.
     pub bytes: u64,
-    /// The rate limit in each direction, payload bits per second. Unlimited if absent.
+    /// The rate limit in each direction, payload bits per second. `None` means unlimited.
     pub bits_per_s: Option<u64>,
     /// The digest that detects a common clock ([`clock_mark`](super::clock_mark)).
     pub clock: Option<[u8; 32]>,
@@ -181,7 +181,7 @@ pub struct MeasurementPhase {
     pub number: u32,
     /// What carries the data.
     pub carrier: Carrier,
-    /// The longest duration, ns. After it the server ends the phase.
+    /// Maximum duration, ns. The server ends the phase after it.
     pub lasts_ns: u64,
     /// Interval between readings, ns.
     pub every_ns: u64,
@@ -190,7 +190,7 @@ pub struct MeasurementPhase {
 /// Why a phase is invalid.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum PhaseError {
-    /// Too many streams, or none.
+    /// The phase has too many streams, or none.
     #[error("{0} connections: expected 1 to {MOST_STREAMS}")]
     Streams(u16),
     /// The duration is zero or too long.
@@ -209,37 +209,37 @@ pub enum PhaseError {
         /// Duration of the phase.
         lasts: Duration,
     },
-    /// An impossible datagram size.
+    /// The datagram size is impossible.
     #[error("datagrams of {0} B: expected {SHORTEST_DATAGRAM} to {LONGEST_DATAGRAM}")]
     Size(u16),
-    /// An impossible SCTP packet size.
+    /// The SCTP packet size is impossible.
     #[error("packets of SCTP of up to {0} B: expected {SHORTEST_PACKET} to {LONGEST_DATAGRAM}")]
     Packet(u16),
     /// The rate is zero.
     #[error("datagrams at 0 bit/s: expected a rate")]
     NoRate,
-    /// An impossible name of a congestion control.
+    /// The name of the congestion control is impossible.
     #[error("congestion control `{0}`: expected a name of up to {LONGEST_NAME} letters, digits, `_` and `-`")]
     Congestion(String),
 }
 
-/// The shortest payload of a datagram, bytes: number and time stamps fit.
+/// Minimum payload of a datagram, bytes. It has room for the number and the time stamps.
 const SHORTEST_DATAGRAM: u16 = STAMP_LEN as u16;
-/// The shortest limit of SCTP packets, bytes: the state cookie of a handshake fits.
+/// Minimum value of the limit of SCTP packets, bytes. Such packets have room for the state cookie of a handshake.
 const SHORTEST_PACKET: u16 = 512;
-/// The longest payload of UDP over IPv4 (RFC 768, RFC 791), bytes.
+/// Maximum payload of UDP over IPv4 (RFC 768, RFC 791), bytes.
 const LONGEST_DATAGRAM: u16 = 65_507;
-/// The longest name of a congestion control, characters (Linux: TCP_CA_NAME_MAX including the NUL).
+/// Maximum length of the name of a congestion control, characters (Linux: TCP_CA_NAME_MAX including the NUL).
 const LONGEST_NAME: usize = 15;
 
-/// Whether a kernel can have a congestion control of that name. The text of a peer may be anything.
+/// Whether a kernel can have a congestion control of this name. The name comes from a peer and may be any text.
 fn is_congestion_name(name: &str) -> bool {
     let is_letter = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-');
     (1..=LONGEST_NAME).contains(&name.len()) && name.bytes().all(is_letter)
 }
 
 impl MeasurementPhase {
-    /// The longest duration.
+    /// Maximum duration of the phase.
     pub const fn lasts(&self) -> Duration {
         Duration::from_nanos(self.lasts_ns)
     }
@@ -249,7 +249,8 @@ impl MeasurementPhase {
         Duration::from_nanos(self.every_ns)
     }
 
-    /// The shortest allowed interval between readings of a phase: a multiple of `least`, and at most the longest interval of a server.
+    /// The minimum allowed interval between readings of a phase. It is a multiple of `least`, and at most the maximum
+    /// that a server allows.
     pub fn interval(carrier: &Carrier, lasts: Duration, least: Duration) -> Duration {
         let in_all = lasts.as_nanos().saturating_mul(carrier.streams().max(1).into());
         let at_once = least.as_nanos().max(1).saturating_mul(MOST_READINGS);
@@ -267,10 +268,10 @@ impl MeasurementPhase {
         self.carrier.streams()
     }
 
-    /// Checks whether the phase can be carried out.
+    /// Checks whether the phase is valid.
     ///
     /// # Errors
-    /// The first fault of the phase.
+    /// The first invalid value of the phase.
     pub fn check(&self) -> Result<(), PhaseError> {
         let (lasts, every) = (self.lasts(), self.every());
         if lasts.is_zero() || lasts > LONGEST {
@@ -341,7 +342,7 @@ impl Carrier {
 }
 
 impl DatagramLoad {
-    /// The rate, if it is fixed.
+    /// The rate of the datagrams, if it is fixed.
     pub const fn rate(&self) -> Option<Rate> {
         match self {
             Self::Fixed { bits_per_s } | Self::Poisson { bits_per_s, .. } => {
@@ -356,19 +357,19 @@ impl DatagramLoad {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ConnectionCounts {
-    /// Time since the phase began, by the clock of that end, ns.
+    /// Time since the phase began, by the clock of this end, ns.
     pub at_ns: u64,
     /// The number of the stream.
     pub stream: u16,
     /// Bytes received.
     pub received: u64,
-    /// Data segments received, including out-of-order ones. Zero if not counted (SCTP).
+    /// Data segments received, including out-of-order ones. Zero if they are not counted (SCTP).
     pub segments: u64,
-    /// Whether some of them cannot be read yet because an earlier one is missing.
+    /// Whether some segments cannot be read yet because an earlier one is missing.
     pub has_hole: bool,
-    /// Bytes given to the kernel.
+    /// Bytes that were passed to the kernel for sending.
     pub sent: u64,
-    /// Congestion window, bytes. This and the following fields are those of a sender.
+    /// Congestion window, bytes. This field and the following ones apply to a sender.
     pub cwnd: u64,
     /// The receive window of the peer, bytes.
     pub window: u64,
@@ -376,25 +377,28 @@ pub struct ConnectionCounts {
     pub srtt_ns: Option<u64>,
     /// Recent minimum of the round-trip time, ns.
     pub min_rtt_ns: Option<u64>,
-    /// Bytes transmitted, including retransmissions. Less than `sent` while data waits in the kernel. Absent if not reported.
+    /// Bytes transmitted, including retransmissions. This is less than `sent` while data wait in the kernel. `None` if
+    /// not reported.
     pub transmitted: Option<u64>,
     /// Bytes retransmitted.
     pub sent_again: Option<u64>,
-    /// Bytes of the phase that the peer has acknowledged. Absent if not reported.
+    /// Bytes of the phase that the peer has acknowledged. `None` if not reported.
     pub acknowledged: Option<u64>,
     /// Time with unsent or unacknowledged data, ns.
     pub busy_ns: u64,
-    /// Time in which the receive window of the peer was the limit, ns.
+    /// Time in which the receive window of the peer limited the sender, ns.
     pub window_limited_ns: u64,
-    /// Time in which the send buffer was the limit, ns.
+    /// Time in which the send buffer limited the sender, ns.
     pub buffer_limited_ns: u64,
 }
 
 impl ConnectionCounts {
-    /// The most counts in one frame. On a slow line, too, such a frame arrives before the peer times out.
+    /// Maximum number of counts in one frame. Even on a slow line, a frame of this size arrives before the peer times
+    /// out.
     pub const IN_A_FRAME: usize = 64;
 
-    /// Whether the reading shows the path under load. Until data is acknowledged, the round-trip time is that of the handshake.
+    /// Whether the reading shows the path under load. Until data are acknowledged, the round-trip time is that of the
+    /// handshake.
     pub fn is_under_load(&self) -> bool {
         self.acknowledged != Some(0)
     }
@@ -408,19 +412,21 @@ pub struct DatagramCounts {
     pub at_ns: u64,
     /// Datagrams received, without duplicates.
     pub received: u64,
-    /// Datagrams that arrived before the last received one and that the full socket buffer dropped. Absent if not reported.
+    /// Datagrams that arrived before the last received one but were dropped because the socket buffer was full. `None`
+    /// if not reported.
     pub dropped: Option<u64>,
-    /// One more than the highest number received.
+    /// The highest number received plus 1.
     pub expected: u64,
     /// Payload received, bytes.
     pub bytes: u64,
-    /// Arrival of the last datagram, by the receiver's clock, ns.
+    /// Arrival time of the last datagram, by the receiver's clock, ns.
     pub last_arrival_ns: u64,
     /// Sending time of the last received datagram, by the sender's clock, ns.
     pub last_sent_ns: u64,
-    /// One-way delay since the previous reading, from the sender's clock to the receiver's, ns: minimum, mean, maximum.
+    /// Minimum, mean and maximum of the one-way delay since the previous reading, ns. It includes the offset between
+    /// the sender's and the receiver's clock.
     pub passage_ns: Option<[i64; 3]>,
-    /// Jitter (RFC 3550 section 6.4.1), ns. Absent before the second datagram, and if not reported.
+    /// Jitter (RFC 3550 section 6.4.1), ns. `None` before the second datagram, and if not reported.
     pub jitter_ns: Option<u64>,
 }
 

@@ -1,36 +1,36 @@
-//! Why a request is not a measurement.
+//! Why the settings of a measurement are invalid.
 
 use netrig_core::{Duration, Rate, Size};
 
 use crate::protocol::{PhaseError, SHORTEST_INTERVAL};
 
-/// The shortest phase: five readings.
+/// Minimum duration of a phase. It has five readings.
 pub(super) const SHORTEST: Duration = Duration::from_millis(500);
 
-/// The fewest datagrams at a rate from which a result can be given.
+/// Minimum number of datagrams that a phase needs for a result.
 pub(super) const FEWEST: f64 = 10.0;
 
-/// Why settings are not a measurement. A setting is named by its flag.
+/// Why the settings of a measurement are invalid. A setting is named by its flag.
 #[derive(Debug, thiserror::Error)]
 pub enum MeasureRequestError {
     /// A phase is too short.
     #[error("--time {0}: expected {SHORTEST} or more: a shorter phase has no rate")]
     ShortPhase(Duration),
-    /// The protocol of iperf3 counts the time in seconds.
+    /// The time is not a multiple of a second, as the protocol of iperf3 requires.
     #[error("--time {0}: iperf3 takes whole seconds")]
     PartOfSecond(Duration),
     /// The idle phase is too short.
     #[error("--idle {0}: expected {SHORTEST_INTERVAL} or more, or 0s for none")]
     ShortIdle(Duration),
-    /// A search offers no rate.
+    /// The maximum rate of the search is zero.
     #[error("--most 0bit/s: expected a rate that can be offered")]
     NoRate,
-    /// The search uses UDP.
+    /// A search with SCTP was requested, but the search uses UDP.
     #[error(
         "--only capacity --sctp: the search for the capacity uses UDP datagrams; leave out one of the two"
     )]
     SctpSearch,
-    /// The protocol of iperf3 has no search.
+    /// A search with iperf3 was requested, but its protocol has no search.
     #[error("iperf3 has no search for a line's capacity: leave out --only capacity")]
     Iperf3Search,
     /// The rate is too low for a result.
@@ -62,10 +62,10 @@ pub enum MeasureRequestError {
         flag: &'static str,
         /// The size.
         size: Size,
-        /// The smallest size, bytes.
+        /// The minimum size, bytes.
         least: u64,
     },
-    /// A phase is invalid.
+    /// A phase of the measurement is invalid.
     #[error(transparent)]
     Phase(#[from] PhaseError),
 }

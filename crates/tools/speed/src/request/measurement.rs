@@ -1,4 +1,4 @@
-//! The settings of a measurement, and its order.
+//! The settings of a measurement, and the order that they give.
 
 use std::net::SocketAddr;
 
@@ -10,29 +10,30 @@ use super::error::{FEWEST, MeasureRequestError, SHORTEST};
 use crate::measure::{CallOrder, Iperf3Order, MeasureOrder, MeasureTask, PhaseOrder, SearchTask};
 use crate::protocol::{Carrier, DataDirection, DatagramLoad, MeasurementPhase, SHORTEST_INTERVAL};
 
-/// For how long the idle path is observed after the load.
+/// Time for which the idle path is observed after the load.
 const AFTER: Duration = Duration::from_millis(500);
 
 /// Time between two echoes.
 const ECHO_EVERY: Duration = Duration::from_millis(20);
 
-/// Time between two readings, at least.
+/// Minimum time between two readings.
 const EVERY: Duration = Duration::from_millis(100);
 
-/// The shortest segment that Linux lets a socket have, bytes (TCP_MIN_MSS).
+/// Minimum segment size of a socket in Linux, bytes (TCP_MIN_MSS).
 const SHORTEST_SEGMENT: u64 = 88;
 
-/// Payload of datagrams at a given rate, bytes: fits every path.
+/// Default payload of datagrams at a given rate, bytes. Such datagrams fit every path.
 const USUAL_SIZE: u16 = 1200;
 
-/// The longest SCTP packet, bytes: over IPv6 and UDP (RFC 6951) it fits every path (RFC 8200 section 5).
+/// Default maximum length of an SCTP packet, bytes. Even over IPv6 and UDP (RFC 6951), it fits every path (RFC 8200
+/// section 5).
 const SCTP_SIZE: u16 = 1232;
 
-/// For how long a search counts arrivals above the line's capacity.
+/// Time for which a search counts arrivals while it offers more than the line's capacity.
 const COUNTS: Duration = Duration::from_millis(1000);
-/// For how long it counts losses below the capacity.
+/// Time for which a search counts losses below the capacity.
 const BENEATH: Duration = Duration::from_millis(500);
-/// How long a search may take in all.
+/// Maximum duration of a search.
 const LONGEST_SEARCH: Duration = Duration::from_secs(45);
 
 /// Headings of help texts.
@@ -97,10 +98,10 @@ choices! {
 }
 
 impl SpeedSettings {
-    /// Refuses what cannot be measured, before the server is called.
+    /// Checks the settings, so that invalid ones are refused before the server is called.
     ///
     /// # Errors
-    /// The first fault.
+    /// The first invalid setting or combination.
     pub fn check(&self) -> Result<(), MeasureRequestError> {
         self.check_times()?;
         self.check_pairs()?;
@@ -140,7 +141,7 @@ impl SpeedSettings {
         Ok(PhaseOrder::idle(self.idle).check()?)
     }
 
-    /// Checks settings that are meaningless alone or together.
+    /// Checks combinations of settings that cannot be measured.
     fn check_pairs(&self) -> Result<(), MeasureRequestError> {
         if self.most.bits_per_s() == 0 {
             return Err(MeasureRequestError::NoRate);
@@ -157,11 +158,11 @@ impl SpeedSettings {
         Ok(())
     }
 
-    /// The order for a measurement by netrig's own protocol. The settings give the rate and the socket options of the call, and
-    /// the seed gives the exponential gaps.
+    /// The order for a measurement by netrig's own protocol. The rate and the socket options in `call` are taken from
+    /// the settings. The seed determines the exponential gaps.
     ///
     /// # Errors
-    /// The first fault.
+    /// The first invalid setting or combination.
     pub fn order(&self, call: CallOrder, seed: u64) -> Result<MeasureOrder, MeasureRequestError> {
         Ok(MeasureOrder {
             call: CallOrder { rate: self.udp, options: self.options()?, ..call },
@@ -173,12 +174,12 @@ impl SpeedSettings {
         })
     }
 
-    /// The order for a measurement against a server of iperf3, which has no search for the line's capacity.
+    /// The order for a measurement against an iperf3 server. Such a measurement has no search for the line's capacity.
     ///
     /// # Errors
-    /// The first fault.
+    /// The first invalid setting or combination.
     pub fn iperf3_order(&self, server: SocketAddr) -> Result<Iperf3Order, MeasureRequestError> {
-        // Its gaps are constant.
+        // iperf3's gaps are constant, so the seed does not matter.
         let phases = self.tasks(0)?.into_iter().filter_map(|task| match task {
             MeasureTask::Carry(phase) => Some(phase),
             MeasureTask::Search(_) => None,
@@ -188,7 +189,7 @@ impl SpeedSettings {
         if order.phases.is_empty() { Err(MeasureRequestError::Iperf3Search) } else { Ok(order) }
     }
 
-    /// The tasks, in their order. The seed is that of exponential gaps.
+    /// The tasks of a measurement, in order. The seed determines the exponential gaps.
     fn tasks(&self, seed: u64) -> Result<Vec<MeasureTask>, MeasureRequestError> {
         let ways = match (self.down, self.up, self.both) {
             (true, ..) => &[DataDirection::Down][..],
@@ -262,7 +263,7 @@ mod tests {
 
     use super::*;
 
-    /// The settings, with these changes.
+    /// The default settings with these changes.
     fn settings(changes: &[(&str, &[&str])]) -> SpeedSettings {
         let mut settings = SpeedSettings::default();
         for (key, words) in changes {

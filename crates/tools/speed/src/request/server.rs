@@ -1,4 +1,4 @@
-//! The settings of a server, and its order.
+//! The settings of a server, and the order that they give.
 
 use std::fmt;
 use std::path::PathBuf;

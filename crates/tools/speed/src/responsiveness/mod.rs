@@ -1,15 +1,15 @@
-//! Responsiveness under working conditions: round trips per minute of an application on a loaded path, by
-//! draft-ietf-ippm-responsiveness-09. Times in, numbers out.
+//! Responsiveness under working conditions: round trips per minute of an application on a loaded path
+//! (draft-ietf-ippm-responsiveness-09). The input is times and the output is numbers: this module does not measure.
 //!
 //! | the draft's | here |
 //! |---|---|
-//! | `tcp_f`, `tls_f`, `http_f`: new connections beside the load | [`ForeignProbe`]: opening a connection, its TLS handshake (one round trip: TLS 1.3), and a question of the speed protocol with its answer |
-//! | `http_l`: on the connections that carry the load | what the kernel of the end that sends takes the round trip of each of these connections to be (`tcpi_rtt`), which the draft allows where requests cannot be put among the load |
-//! | load | the connections of the phase, all from its beginning; the draft adds one in each interval |
-//! | the last intervals before it is stable | all after the warm-up |
+//! | `tcp_f`, `tls_f`, `http_f`: new connections beside the load | [`ForeignProbe`]: opening a connection, its TLS handshake (one round trip: TLS 1.3), and a request of the speed protocol with its answer |
+//! | `http_l`: on the connections that carry the load | the round-trip time of each of these connections in the sender's kernel (`tcpi_rtt`), which the draft allows if requests cannot be sent on these connections |
+//! | load | the connections of the phase, all of them from its beginning; the draft adds one connection in each interval |
+//! | the last intervals before the load is stable | all intervals after the warm-up |
 //!
-//! A probe that did not finish counts as infinitely long. The draft does not define this. Without it, the path with the most loss
-//! would have the best result.
+//! A probe that did not finish counts as infinitely long, which the draft does not define. If such probes were omitted,
+//! the path with the most loss could have the best result.
 
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -20,7 +20,7 @@ use crate::protocol::ConnectionCounts;
 /// The version of the draft that is implemented.
 pub const DRAFT: &str = "draft-ietf-ippm-responsiveness-09";
 
-/// TMP: the share of the shortest times that the mean covers.
+/// Trimmed mean percentile (TMP): the mean covers this share of the times, the shortest ones.
 const TRIMMED: f64 = 0.95;
 
 /// Seconds of a minute.
@@ -45,13 +45,13 @@ pub struct ProbeTimes {
 }
 
 impl ProbeTimes {
-    /// From times in seconds, `None` for an infinite one. `None` if there are none.
+    /// Summarises times in seconds; an infinite time is `None`. Returns `None` if there are no times.
     pub fn of(times: impl Iterator<Item = Option<f64>>) -> Option<Self> {
         let all: Vec<_> = times.collect();
         let delays = Delays::of_times(all.iter().copied())?;
         let mut ended: Vec<_> = all.into_iter().flatten().collect();
         ended.sort_by(f64::total_cmp);
-        // Rounding errors must not raise the count.
+        // The factor keeps rounding errors from raising the count.
         let kept = (TRIMMED * delays.sent as f64 * (1.0 - f64::EPSILON)).ceil() as usize;
         let kept = ended.get(..kept).map(|kept| kept.iter().sum::<f64>() / kept.len() as f64);
         Some(Self { delays, trimmed_mean_s: kept })
@@ -70,7 +70,8 @@ pub struct RoundTripsPerMinute {
 }
 
 impl RoundTripsPerMinute {
-    /// From the three parts on new connections and the round-trip time on the loading connections, s.
+    /// Computes the rates from the times of the three parts on new connections, and from the round-trip time on the
+    /// loading connections, s.
     fn of(parts: [Option<f64>; 3], loaded: Option<f64>) -> Self {
         let per_minute = |seconds: f64| (seconds > 0.0).then(|| MINUTE / seconds);
         let [connect, secure, answer] = parts;
@@ -105,8 +106,8 @@ pub struct Responsiveness {
 }
 
 impl Responsiveness {
-    /// The responsiveness in a phase, from the probes that started in it and the counts of the sender. The span is in ns of
-    /// `CLOCK_MONOTONIC`; its first `without_s` seconds are left out.
+    /// The responsiveness in a phase, from the probes that started in it and the counts of the sender. `begun` and
+    /// `ended` are in ns of `CLOCK_MONOTONIC`. The first `without_s` seconds are omitted.
     pub fn of_phase(
         probes: &[ForeignProbe],
         sender: &[ConnectionCounts],
@@ -120,7 +121,8 @@ impl Responsiveness {
         Self::of(probes, told.filter_map(|counted| Some(counted.srtt_ns? as f64 * 1e-9)))
     }
 
-    /// From these probes and the round-trip times of the loading connections, s. `None` without a probe.
+    /// Computes the responsiveness from these probes and the round-trip times of the loading connections, s. Returns
+    /// `None` if there are no probes.
     pub fn of<'a>(
         probes: impl Iterator<Item = &'a ForeignProbe> + Clone,
         loaded: impl Iterator<Item = f64>,
@@ -170,7 +172,8 @@ mod tests {
         Responsiveness::of(probes.iter(), loaded_ms.iter().map(|ms| ms * 1e-3)).unwrap()
     }
 
-    /// By hand: 60000 / ((20 + 30 + 40) / 3) = 2000 and 60000 / 60 = 1000, with a mean of 1500.
+    /// Computed by hand: 60000 / ((20 + 30 + 40) / 3) = 2000 on new connections, 60000 / 60 = 1000 on loading ones, and
+    /// a mean of 1500.
     #[test]
     fn the_drafts_number_is_the_mean_of_new_and_loaded_connections() {
         let told = told(&[Some([20, 30, 40])], &[60.0]);
@@ -181,7 +184,7 @@ mod tests {
         assert_eq!((told.rpm_p50, told.rpm_p99), (told.rpm, told.rpm));
     }
 
-    /// Of 20 times 19 are kept, of 21 times 20.
+    /// Of 20 times, the 19 shortest are kept; of 21 times, the 20 shortest.
     #[test]
     fn the_longest_five_of_a_hundred_are_left_out() {
         let times = |count: u64| (1..=count).map(|seconds| Some(seconds as f64));
@@ -238,7 +241,8 @@ mod tests {
     }
 
     proptest! {
-        /// Longer times are never more responsive, and a higher percentile is never better than a lower one.
+        /// Longer times never give a higher responsiveness, and a higher percentile never gives a better result than a
+        /// lower one.
         #[test]
         fn longer_is_not_more(parts in proptest::collection::vec([1u64..5000, 1..5000, 1..5000], 1..50), more in 0u64..1000) {
             let of = |more: u64| {

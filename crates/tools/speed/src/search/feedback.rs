@@ -1,20 +1,22 @@
-//! Feedback of the receiver to a search.
+//! Feedback that the receiver sends to a search.
 
 use crate::protocol::DatagramCounts;
 
 /// Totals of the receiver at one time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Feedback {
-    /// Datagrams that reached the receiver, without duplicates. Those that its full socket buffer dropped count, because the line has
-    /// carried them.
+    /// Datagrams that reached the receiver, without duplicates. Datagrams that its full socket buffer dropped are
+    /// included, because the line has carried them.
     pub received: u64,
-    /// One more than the highest number received: the least number of datagrams sent.
+    /// One more than the highest number received. At least this number of datagrams was sent.
     pub expected: u64,
-    /// Arrival of the last of them, ns by the receiver's clock (kernel time stamp).
+    /// Arrival time of the last datagram, ns by the receiver's clock (kernel time stamp).
     pub last_arrival_ns: u64,
-    /// Its sending time, ns by the sender's clock. The actual offered rate follows from it.
+    /// Sending time of the last datagram, ns by the sender's clock. The rate that was actually offered is computed from
+    /// it.
     pub last_sent_ns: u64,
-    /// Shortest delay since the previous feedback, ns between two clocks. `None` if no datagram arrived.
+    /// Shortest delay since the previous feedback, ns. It includes the offset between the two clocks. `None` if no
+    /// datagram arrived.
     pub least_passage_ns: Option<i64>,
 }
 
@@ -30,19 +32,19 @@ impl From<&DatagramCounts> for Feedback {
     }
 }
 
-/// Differences between two feedbacks.
+/// The differences between two feedback messages.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(super) struct ArrivalSpan {
-    /// Datagrams sent.
+    /// Number of datagrams sent.
     pub sent: u64,
-    /// Datagrams received of these.
+    /// Number of these datagrams that were received.
     pub received: u64,
-    /// Durations of sending and of arrival, ns.
+    /// Time between the sending of the first and the last datagram, and between their arrivals, ns.
     pub sending_ns: u64,
     pub arriving_ns: u64,
-    /// Arrival of the first and of the last of them, ns by the receiver's clock.
+    /// Arrival times of the first and the last datagram, ns by the receiver's clock.
     pub within_ns: [u64; 2],
-    /// Shortest delay of the latest feedback, ns between two clocks.
+    /// Shortest delay in the latest feedback, ns. It includes the offset between the two clocks.
     pub passage_ns: Option<i64>,
 }
 
@@ -60,7 +62,7 @@ impl ArrivalSpan {
 
     /// The sum of spans in the order of time.
     pub fn sum(spans: &[Self]) -> Self {
-        // The numbers of the peer may be any.
+        // The peer may send any numbers, so the sums saturate.
         let sum = |of: fn(&Self) -> u64| spans.iter().map(of).fold(0, u64::saturating_add);
         let (first, last) =
             (spans.first().copied().unwrap_or_default(), spans.last().copied().unwrap_or_default());

@@ -1,12 +1,15 @@
-//! The search for the capacity of a line: the metric of RFC 9097, by a method that does not take random loss for congestion.
+//! The search for the capacity of a line. It measures the metric of RFC 9097, with a method that does not take random
+//! loss for congestion.
 //!
-//! RFC 9097 section 8.1 adjusts the sending rate to the reported loss and delay, and reports the highest rate received in one of its
-//! intervals. Random loss keeps such a search below the capacity. [`LineSearch`] raises the rate until the offered load exceeds the
-//! capacity. This shows as a standing queue or as loss that grows *with the rate*. It then offers slightly more than the capacity
-//! and counts what arrives: a busy line delivers its rate, whatever is lost at random. Finally it goes slightly below the capacity
-//! and measures the loss there, which is the line's own.
+//! RFC 9097 section 8.1 adjusts the sending rate to the reported loss and delay, and reports the highest rate received
+//! in one of its intervals. Random loss keeps such a search below the capacity. [`LineSearch`] raises the rate until
+//! the offered load exceeds the capacity. An excess shows as a standing queue, or as loss that grows *with the rate*.
+//! The search then offers slightly more than the capacity and counts the received datagrams: a busy line delivers its
+//! full rate in spite of random loss. Finally it offers slightly less than the capacity and measures the loss, which is
+//! then not caused by congestion.
 //!
-//! It neither sends nor reads a clock. Its input is the counts of the receiver, its output the sending rate in datagrams per second.
+//! The search does not send datagrams or read a clock. Its input is the counts of the receiver, and its output is the
+//! sending rate in datagrams per second.
 
 mod feedback;
 
@@ -22,15 +25,17 @@ pub use feedback::Feedback;
 pub struct SearchOrder {
     /// The first rate, datagrams per second.
     pub first: f64,
-    /// The highest rate, datagrams per second.
+    /// Maximum rate, datagrams per second.
     pub most: f64,
-    /// The shortest time for which received datagrams are counted while the line is saturated.
+    /// Minimum time for which received datagrams are counted while the line is saturated.
     pub counts: Duration,
     /// The time for which the loss below the capacity is measured.
     pub beneath: Duration,
-    /// A rate that the line has carried before, datagrams per second, if known. Loss at or below this rate is not congestion.
+    /// A rate that the line has carried before, datagrams per second, if known. Loss at or below this rate does not
+    /// count as congestion.
     pub known: Option<f64>,
-    /// The round-trip time of the idle path. Feedback that arrives sooner after a change belongs to the previous rate.
+    /// The round-trip time of the idle path. Feedback that arrives sooner than this after a change of the rate belongs
+    /// to the previous rate.
     pub round_trip: Duration,
 }
 
@@ -73,68 +78,77 @@ pub struct FoundCapacity {
     pub sent_beneath: u64,
 }
 
-/// Shortest time between two decisions.
+/// Minimum time between two decisions.
 const STEP: Duration = Duration::from_millis(50);
 
-/// Time for the sender to apply a rate and for feedback to be encoded.
+/// Time that the sender needs to apply a new rate, and the receiver to encode feedback.
 const REACTION: Duration = Duration::from_millis(5);
 
-/// Fewest datagrams for a decision.
+/// Minimum number of datagrams for a decision.
 const LEAST: u64 = 10;
 
-/// Fewest datagrams for the estimate of the rate at which counting starts. With fewer, one random loss changes the estimate too much.
+/// Minimum number of datagrams for the estimate of the rate at which counting starts. With fewer datagrams, a single
+/// random loss would change the estimate too much.
 const FIRST_GUESS: u64 = 50;
 
-/// Datagrams, or the time, after which loss alone shows congestion. Losses come in bursts, and one burst says nothing about the rate.
+/// Number of datagrams, or time, after which loss without a queue shows congestion. Losses occur in bursts, and a
+/// single burst may be random.
 const SURE: u64 = 1000;
 const SURE_BY: Duration = Duration::from_secs(1);
 
-/// Fewest datagrams for a result, unless that takes longer than [`PATIENCE`]. With a random loss of 1 %, the share received is then
-/// known to 0.2 %.
+/// Minimum number of datagrams for a result, unless they take longer than [`PATIENCE`] permits. With a random loss of 1
+/// %, the error of the received share is then 0.2 %.
 const ENOUGH: u64 = 2000;
 
-/// Counting ends after this multiple of the ordered time: with few datagrams, and with enough datagrams whose halves disagree.
+/// Counting ends at the latest after this multiple of [`SearchOrder::counts`]: the first if there are few datagrams,
+/// the second if there are enough datagrams but the halves of the count disagree.
 const PATIENCE: u64 = 20;
 const PATIENCE_WITH_ENOUGH: u64 = 2;
 
-/// An excess of a tenth shows after this many datagrams. If it does not, the rate is raised, at most [`MOST_RAISED`] times.
+/// If the offered rate exceeds the capacity by a tenth, the excess shows after this number of datagrams. If no excess
+/// shows, the rate is raised, at most [`MOST_RAISED`] times.
 const FULL_BY: u64 = 100;
 const MOST_RAISED: u32 = 5;
 
-/// The most attempts to count. If the hosts are the limit, their capacity changes all the time.
+/// Maximum number of counts. If the hosts limit the rate, their capacity changes continuously, and more counts would
+/// not help.
 const MOST_COUNTS: u32 = 3;
 
-/// Factor of each increase.
+/// Factor by which the rate is increased in each step.
 const CLIMB: f64 = 2.0;
 
-/// High loss at the first rate may be random or due to a slower line. At this share of the received rate only random loss remains.
+/// High loss at the first rate may be random, or the line may be slower than this rate. The rate is then lowered to
+/// this share of the received rate, at which only random loss remains.
 const LOWER: f64 = 0.5;
 
 /// Offered load as a multiple of the capacity while counting.
 const ABOVE: f64 = 1.1;
 
-/// If the loss exceeds the random loss by this share, the rate is far too high and is reduced to slightly above the received rate.
+/// If the loss exceeds the random loss by this share, the rate is far too high. It is then reduced to slightly above
+/// the received rate.
 const FAR_ABOVE: f64 = 0.2;
 
 /// Offered load as a share of the capacity while the queue empties, and while the loss below the capacity is measured.
 const DRAINING: f64 = 0.25;
 const BELOW: f64 = 0.9;
 
-/// The line is saturated if the loss exceeds that of a lower rate by this share and by three standard deviations of a count.
+/// The line is saturated if the loss exceeds the loss at lower rates by this share plus three standard deviations of a
+/// count.
 const EXCESS: f64 = 0.05;
 
-/// A sender that offers less than this share of the requested rate is at its own limit.
+/// A sender that offers less than this share of the requested rate is limited by its host.
 const WILLING: f64 = 0.75;
 
-/// Fewest readings for a comparison of halves.
+/// Minimum number of readings for a comparison of their halves.
 const FEW: usize = 4;
 
-/// A datagram was queued if its delay exceeds the shortest one by more than this time and by the time of this many datagrams.
+/// A datagram was queued if its delay exceeds the shortest one by more than this time and by more than the line needs
+/// for this number of datagrams.
 const QUEUED: Duration = Duration::from_millis(1);
 const QUEUED_DATAGRAMS: f64 = 4.0;
 
-/// Largest difference between the halves of a count: a token bucket that passes a burst is empty by then. With few datagrams, three
-/// standard deviations of a count are allowed.
+/// Maximum relative difference between the halves of a count. A larger difference shows a token bucket that passed a
+/// burst in the first half. With few datagrams, three standard deviations of a count are allowed.
 const STEADY: f64 = 0.02;
 
 /// A capacity search.
@@ -143,19 +157,20 @@ pub struct LineSearch {
     order: SearchOrder,
     stage: SearchStage,
     rate: f64,
-    /// Datagrams sent from this time on, by the sender's clock, belong to the current rate. Earlier ones were in flight when it changed.
+    /// Datagrams sent from this time on, ns by the sender's clock, belong to the current rate. Earlier datagrams were
+    /// in flight when the rate changed.
     felt_ns: u64,
     /// The last feedback.
     last: Option<Feedback>,
     /// The feedback for the current rate.
     spans: Vec<ArrivalSpan>,
-    /// The shortest delay so far, ns between two clocks.
+    /// The shortest delay of the search, ns. It includes the offset between the two clocks.
     floor: Option<i64>,
-    /// Datagrams sent and received while the line was not saturated.
+    /// Sum of the feedback while the line was not saturated.
     calm: ArrivalSpan,
-    /// Whether the first rate may have been above the line, and was lowered.
+    /// Whether the first rate was lowered because it may have been above the capacity.
     lowered: bool,
-    /// Number of increases while counting.
+    /// Number of times that the rate was raised while counting.
     raised: u32,
     /// Number of completed counts.
     counted: u32,
@@ -181,17 +196,18 @@ impl LineSearch {
         }
     }
 
-    /// The current sending rate, datagrams per second. Stale after the next call of [`heard`](Self::heard).
+    /// The current sending rate, datagrams per second. The value is valid until the next call of
+    /// [`heard`](Self::heard).
     pub const fn rate(&self) -> f64 {
         self.rate
     }
 
-    /// The current stage. Stale after the next call of [`heard`](Self::heard).
+    /// The current stage. The value is valid until the next call of [`heard`](Self::heard).
     pub const fn stage(&self) -> SearchStage {
         self.stage
     }
 
-    /// The result so far. Complete in [`SearchStage::Over`].
+    /// The current result. It is complete in [`SearchStage::Over`].
     pub const fn found(&self) -> &FoundCapacity {
         &self.found
     }
@@ -243,7 +259,7 @@ impl LineSearch {
             return self.go(SearchStage::Climbing, LOWER * all.arrived());
         }
         let is_at_its_limit = self.is_at_its_limit(&all);
-        // A single reading below the rate may be chance.
+        // A single reading below the requested rate may be random.
         if is_at_its_limit && !self.is_steadily_at_its_limit() {
             return;
         }
@@ -306,7 +322,8 @@ impl LineSearch {
         }
     }
 
-    /// Keeps the result of a search that may be aborted. A rate that both halves of an interval confirm is not a burst after a pause.
+    /// Updates the result that is valid if the search is aborted. If both halves of an interval confirm a rate, the
+    /// rate is not that of a burst after a pause.
     fn keep_what_arrived_for_sure(&mut self, all: &ArrivalSpan) {
         let halves = halves(&self.spans);
         let arrived = halves[0].arrived().min(halves[1].arrived());
@@ -332,8 +349,8 @@ impl LineSearch {
         self.go(SearchStage::Over, 0.0);
     }
 
-    /// Restarts the search because the line carries less than before (a radio, or an empty token bucket). The loss at earlier rates is
-    /// then not random, and the known rate is void.
+    /// Restarts the search because the line carries less than before, for example if it is a radio link or if a token
+    /// bucket is empty. The loss at earlier rates is then not random, and the known rate no longer applies.
     fn begin_anew(&mut self, latest: &ArrivalSpan) {
         self.order.known = None;
         self.calm = ArrivalSpan::default();
@@ -352,13 +369,13 @@ impl LineSearch {
         self.spans.clear();
     }
 
-    /// A rate slightly above the capacity that the received rate implies.
+    /// A rate slightly above the capacity, which is estimated from the received rate.
     fn above(&self, span: &ArrivalSpan) -> f64 {
         let least = BELOW * self.order.known.unwrap_or(0.0);
         span.arrived().max(least) * ABOVE / (1.0 - self.calm.lost()).max(0.1)
     }
 
-    /// The latest feedback if it shows far too high a rate in both halves.
+    /// The sum of the latest feedback, if both of its halves show that the rate is far too high.
     fn far_above(&self) -> Option<ArrivalSpan> {
         let latest = self.latest();
         let all = ArrivalSpan::sum(latest);
@@ -367,8 +384,8 @@ impl LineSearch {
         (is_sure(&all) && says).then_some(all)
     }
 
-    /// The feedback while the line was busy. A sender without a processor for longer than the queue lasts leaves the line idle. All
-    /// feedback if the line has no queue.
+    /// The feedback while the line was busy. The line becomes idle if the sender has no processor for longer than it
+    /// takes to empty the queue. If the line has no queue, all feedback is returned.
     fn while_busy(&self) -> Vec<ArrivalSpan> {
         if !self.is_mostly_queued() {
             return self.spans.clone();
@@ -396,14 +413,14 @@ impl LineSearch {
         apart <= STEADY.max(chance)
     }
 
-    /// The latest feedback: enough to be sure, or all of it.
+    /// The latest feedback, as much as [`is_sure`] requires, or all feedback if there is not enough.
     fn latest(&self) -> &[ArrivalSpan] {
         let enough = |begins: &usize| is_sure(&ArrivalSpan::sum(&self.spans[*begins..]));
         let begins = (0..self.spans.len()).rev().find(enough);
         &self.spans[begins.unwrap_or(0)..]
     }
 
-    /// Whether the line is saturated: datagrams are queued, or more are lost than at lower rates.
+    /// Whether the line is saturated: datagrams are queued, or the loss is higher than at lower rates.
     fn is_too_much(&self, span: &ArrivalSpan) -> bool {
         self.is_queued(span) || self.loses_more(span)
     }
@@ -423,19 +440,19 @@ impl LineSearch {
         self.spans.len() >= FEW && halves(&self.spans).iter().all(|half| self.is_at_its_limit(half))
     }
 
-    /// Shortest delay of the span above the shortest of the search, ns.
+    /// Shortest delay of the span minus the shortest delay of the search, ns.
     fn waited_ns(&self, span: &ArrivalSpan) -> i64 {
         span.passage_ns.zip(self.floor).map_or(0, |(passage, floor)| passage - floor)
     }
 
-    /// Whether even the shortest delay of the span includes a queue.
+    /// Whether even the shortest delay of the span includes a queueing delay.
     fn is_queued(&self, span: &ArrivalSpan) -> bool {
         let datagram_ns = 1e9 / span.arrived().max(1.0);
         self.waited_ns(span) as f64 > (QUEUED_DATAGRAMS * datagram_ns).max(QUEUED.as_nanos() as f64)
     }
 
-    /// Whether more is lost than at lower rates, in both halves. False for the first rate, which has no comparison, and for a rate that
-    /// the line has carried before.
+    /// Whether the loss is higher than at lower rates, in both halves of the feedback. False for the first rate, which
+    /// cannot be compared, and for a rate that the line has carried before.
     fn loses_more(&self, span: &ArrivalSpan) -> bool {
         let calm = self.calm.lost();
         let more = |span: &ArrivalSpan| {
@@ -448,7 +465,7 @@ impl LineSearch {
     }
 }
 
-/// Whether the span is long enough that its loss is not a single burst.
+/// Whether the span is so long that its loss is not a single burst.
 fn is_sure(span: &ArrivalSpan) -> bool {
     span.sent >= SURE || span.sending_ns >= SURE_BY.as_nanos()
 }
@@ -457,7 +474,7 @@ fn second_half(spans: &[ArrivalSpan]) -> ArrivalSpan {
     ArrivalSpan::sum(&spans[spans.len() / 2..])
 }
 
-/// The sums of both halves of the readings.
+/// The sum of the first half of the readings, and the sum of the second half.
 fn halves(spans: &[ArrivalSpan]) -> [ArrivalSpan; 2] {
     let (first, second) = spans.split_at(spans.len() / 2);
     if first.is_empty() {

@@ -4,19 +4,20 @@ use netrig_core::{Seeds, Stream};
 
 use super::*;
 
-/// A line with a rate in datagrams per second and a queue, or a token bucket without a queue. After it, some datagrams are lost at
-/// random. Its one-way delay is `delay`.
+/// A simulated line. It has a rate, `per_s` datagrams per second, and a queue of `queue` datagrams; or it is a policer,
+/// a token bucket without a queue. After the line, the share `loss` of the datagrams is lost at random. The one-way
+/// delay is `delay`, s.
 struct Line {
     per_s: f64,
     queue: Option<f64>,
     bucket: f64,
     loss: f64,
-    /// Of so many in a row, in the mean.
+    /// Mean number of consecutive datagrams that are lost.
     burst: f64,
     is_in_burst: bool,
     delay: f64,
     chance: Stream,
-    /// Time at which the line is free, s.
+    /// Time at which the line has sent all queued datagrams, s.
     free: f64,
     tokens: f64,
     filled: f64,
@@ -44,7 +45,7 @@ impl Line {
         Self { queue: None, bucket, tokens: bucket, ..Self::fifo(per_s, 0.0, 0.0, 0.005) }
     }
 
-    /// Arrival of a datagram that is sent at `at`, if it arrives.
+    /// Arrival time, s, of a datagram that is sent at `at`. `None` if it is lost.
     fn carries(&mut self, at: f64) -> Option<f64> {
         let leaves = match self.queue {
             Some(queue) => {
@@ -68,7 +69,8 @@ impl Line {
         (!self.loses()).then_some(leaves + self.delay)
     }
 
-    /// Gilbert model: a burst ends after each of its datagrams with a fixed probability, and starts often enough for the share of losses.
+    /// Whether a datagram is lost. Gilbert model: after each datagram of a burst, the burst ends with a fixed
+    /// probability. Bursts start so often that the share of losses is `loss`.
     fn loses(&mut self) -> bool {
         if self.burst <= 1.0 {
             return self.chance.chance(self.loss);
@@ -80,22 +82,24 @@ impl Line {
     }
 }
 
-/// Searches over a line, with a sender that can do so much; how long it took, s, and what was found.
+/// Runs a search over a line. The sender can send at most `sender` datagrams per second. Returns how long the search
+/// took, s, and its result.
 fn search(line: Line, sender: f64) -> (f64, FoundCapacity) {
     search_knowing(line, sender, None)
 }
 
-/// The same with a known rate of the line.
+/// Like [`search`], with a rate that the line has carried before.
 fn search_knowing(line: Line, sender: f64, known: Option<f64>) -> (f64, FoundCapacity) {
     search_until(120.0, line, sender, known)
 }
 
-/// The same, aborted after some seconds.
+/// Like [`search_knowing`], aborted after `until` seconds.
 fn search_until(until: f64, line: Line, sender: f64, known: Option<f64>) -> (f64, FoundCapacity) {
     search_pausing(None, until, line, sender, known)
 }
 
-/// The same with a sender that may be kept from sending: how often that is, s, and for how long.
+/// Like [`search_until`], with a sender that pauses. `pauses` has the interval between pauses and the duration of a
+/// pause, s.
 fn search_pausing(
     pauses: Option<[f64; 2]>,
     until: f64,
@@ -163,8 +167,8 @@ fn near(value: f64, expected: f64, within: f64) {
     assert!((value / expected - 1.0).abs() <= within, "{value} for {expected}");
 }
 
-/// A line of 1 to 900 Mbit/s, near and far away, with and without random loss: what it delivers, and not what a search finds
-/// that takes every loss for congestion.
+/// The search finds the rate that a line delivers, for lines of 1 to 900 Mbit/s with short and long delays, with and
+/// without random loss. A search that takes every loss for congestion would find a lower rate.
 #[test]
 fn a_line_is_found_whatever_is_lost_at_random() {
     for per_s in [104.0, 1040.0, 10_400.0, 93_600.0] {
@@ -173,7 +177,7 @@ fn a_line_is_found_whatever_is_lost_at_random() {
                 let (took, found) = search(Line::fifo(per_s, (0.05 * per_s).max(20.0), loss, delay), 1e9);
                 assert!(found.saturated, "{per_s} {delay} {loss}: {found:?}");
                 near(found.arrived, per_s * (1.0 - loss), 0.01);
-                // With few datagrams, the random loss deviates from its share.
+                // With few datagrams, the measured share deviates from the random loss by chance.
                 let chance = 4.0 * (loss * (1.0 - loss) / found.sent_beneath as f64).sqrt();
                 assert!((found.loss_beneath.unwrap() - loss).abs() < chance.max(0.02), "{found:?}");
                 assert!(took < 30.0, "{per_s} {delay} {loss}: {took} s");
@@ -199,7 +203,7 @@ fn a_burst_is_not_taken_for_the_line() {
     near(found.arrived, 1000.0, 0.02);
 }
 
-/// A buffer of one second empties before the loss below the capacity is measured.
+/// A queue of several seconds is emptied before the loss below the capacity is measured.
 #[test]
 fn a_deep_queue_is_emptied_first() {
     let (took, found) = search(Line::fifo(500.0, 2000.0, 0.0, 0.01), 1e9);
@@ -207,7 +211,7 @@ fn a_deep_queue_is_emptied_first() {
     assert_eq!(found.loss_beneath, Some(0.0), "{took}");
 }
 
-/// A busy machine delays the sender for longer than the queue of 50 ms lasts.
+/// On a busy machine, the sender pauses for longer than it takes to empty the queue of 50 ms.
 #[test]
 fn a_sender_that_pauses_does_not_make_a_line_slower() {
     for lasts in [0.06, 0.08, 0.12] {
@@ -218,7 +222,7 @@ fn a_sender_that_pauses_does_not_make_a_line_slower() {
             assert!(found.saturated && took < 12.0, "{lasts} {every}: {took} {found:?}");
         }
     }
-    // A sender with less than three quarters of the time is at its own limit.
+    // A sender that can send in less than three quarters of the time is at its own limit.
     let (_, found) = search_pausing(Some([0.4, 0.12]), 120.0, Line::fifo(1000.0, 50.0, 0.0, 0.01), 1e9, None);
     assert!(!found.saturated, "{found:?}");
 }
@@ -236,7 +240,7 @@ fn a_line_on_which_nothing_comes_through_finds_nothing() {
     assert_eq!((found, took > 100.0), (FoundCapacity::default(), true));
 }
 
-/// A line of ten datagrams per second that is first offered fifty: most readings have no new datagram.
+/// A line delivers ten datagrams per second and is first offered fifty. Most readings then have no new datagram.
 #[test]
 fn a_slow_line_is_not_flooded_until_the_end() {
     let (_, found) = search(Line::fifo(10.4, 4.0, 0.0, 0.01), 1e9);
@@ -245,7 +249,7 @@ fn a_slow_line_is_not_flooded_until_the_end() {
     assert_eq!(found.loss_beneath, Some(0.0), "{found:?}");
 }
 
-/// For any random losses.
+/// The search finds the rate of a line for any random sequence of losses.
 #[test]
 fn chance_does_not_make_a_line_slower() {
     for seed in 0..50 {
@@ -256,7 +260,7 @@ fn chance_does_not_make_a_line_slower() {
     }
 }
 
-/// The rate of connections with a near radio, or with a full token bucket, is no longer valid.
+/// The known rate is no longer valid: it was measured when a radio was closer or a token bucket was full.
 #[test]
 fn a_line_that_has_become_slower_is_found_as_it_is() {
     for known in [1500.0, 2500.0, 5000.0] {
@@ -273,7 +277,7 @@ fn a_line_that_has_become_slower_is_found_as_it_is() {
     }
 }
 
-/// A burst of twenty or more losses says nothing about the rate.
+/// A burst of twenty or more losses is not taken for congestion.
 #[test]
 fn bursts_of_losses_do_not_make_a_line_slower() {
     for known in [None, Some(950.0)] {
@@ -289,8 +293,8 @@ fn bursts_of_losses_do_not_make_a_line_slower() {
     }
 }
 
-/// A slow line with a long queue, whose search is broken off at any time: what it has carried at least is not more than it
-/// carries, be it that the machine between the ends stops for a moment and lets through at once what has waited.
+/// A search on a slow line with a long queue is aborted at any time. The rate that it reports until then never exceeds
+/// the rate of the line, even if a machine between the ends pauses and then passes all waiting datagrams at once.
 #[test]
 fn what_a_line_carries_at_least_is_never_more_than_it_carries() {
     for (per_s, queue) in [(10.4, 50.0), (5.2, 50.0), (85.0, 20.0), (1000.0, 100.0)] {
@@ -304,7 +308,7 @@ fn what_a_line_carries_at_least_is_never_more_than_it_carries() {
     }
 }
 
-/// Readings of a receiver that gets nothing for one second, and then all waiting datagrams in 10 ms.
+/// The receiver gets almost no datagrams for one second, and then all waiting datagrams within 10 ms.
 #[test]
 fn what_comes_at_once_behind_a_pause_is_no_rate() {
     let order = SearchOrder {

@@ -13,14 +13,14 @@ use netrig_host::{become_real_time, realtime_nanos};
 
 use crate::protocol::{EchoDatagram, SessionToken};
 
-/// Longest wait before the stop flag is checked.
+/// Maximum wait before the stop flag is checked.
 const LOOK: Duration = Duration::from_millis(50);
 
-/// Pause after the limit of datagrams per second.
+/// Pause when the limit of datagrams per second is exceeded.
 const BREATH: StdDuration = StdDuration::from_millis(10);
 
-/// The most datagrams per second; our client sends 50. The rest is not answered, because the thread of echoes has priority over all
-/// threads that carry data.
+/// Maximum number of datagrams per second that are answered; netrig's client sends 50. More are not answered, because
+/// the thread of echoes has priority over all threads that carry data.
 const PER_SECOND: u64 = 1000;
 
 /// Answers the echoes of one address of a session's host.
@@ -55,7 +55,7 @@ impl Drop for EchoService {
     fn drop(&mut self) {
         self.stop.store(true, Ordering::Relaxed);
         if let Some(thread) = self.thread.take() {
-            // The client counts unanswered echoes as lost.
+            // An error of the thread is ignored: the client counts unanswered echoes as lost.
             let _ = thread.join();
         }
     }
@@ -67,7 +67,8 @@ fn reflect(
     stop: &AtomicBool,
     bytes: &AtomicU64,
 ) -> io::Result<()> {
-    // Without real-time priority an echo waits for the threads that carry data. Its receiving time is correct all the same.
+    // Without real-time priority an echo waits for the threads that carry data. Its time of reception is correct
+    // nevertheless.
     let _ = become_real_time();
     let (mut answers, mut second, mut came) = (Vec::new(), Instant::now(), 0);
     while !stop.load(Ordering::Relaxed) {
@@ -81,7 +82,7 @@ fn reflect(
             (second, came) = (Instant::now(), 0);
         }
         if came > PER_SECOND {
-            // After a pause, so that a flood does not occupy the processor.
+            // The datagrams are discarded, and the thread pauses, so that a flood does not occupy the processor.
             answers.clear();
             std::thread::sleep(BREATH);
         }

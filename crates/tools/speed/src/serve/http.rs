@@ -1,4 +1,5 @@
-//! HTTP at the server: objects for the web method, the counters of the server, and the upgrade to ndt7.
+//! HTTP at the server. It serves objects for the web method (the throughput of one object), the server's counters, and
+//! the upgrade to ndt7.
 
 use std::io::{self, ErrorKind};
 use std::net::{SocketAddr, TcpStream};
@@ -21,7 +22,7 @@ use crate::admission::AdmissionRefusal;
 use crate::control::PATIENCE;
 use crate::ndt7::Ndt7Test;
 
-/// Interval of checks of an object's transfer.
+/// Interval at which the transfer of an object is checked.
 const EVERY: Duration = Duration::from_millis(100);
 
 /// The path of the counters.
@@ -49,7 +50,7 @@ impl From<HttpReceiveError> for RequestError {
         match error {
             HttpReceiveError::Http(error) => error.into(),
             HttpReceiveError::Stream(error) => match error.kind() {
-                // The last is that of a server that stops.
+                // `Other` means that the stop flag of the server ended the wait.
                 ErrorKind::UnexpectedEof | ErrorKind::TimedOut | ErrorKind::Other => Self::Silent,
                 _ => error.into(),
             },
@@ -82,7 +83,7 @@ fn answer(socket: TcpStream, peer: SocketAddr, caller: &ServedConnection) -> Res
     wire.until = Some(StdInstant::now() + PATIENCE);
     let (request, rest) = HttpRequest::receive(&mut wire).inspect_err(|error| {
         if let HttpReceiveError::Http(error) = error {
-            // Bytes after the invalid request are not read.
+            // The client may have closed the connection, so the error of the write is ignored.
             let _ = send(&socket, &error.response().closing(""));
         }
     })?;
@@ -112,7 +113,7 @@ fn answer(socket: TcpStream, peer: SocketAddr, caller: &ServedConnection) -> Res
     }
 }
 
-/// Sends an object within the budget of the slot.
+/// Sends an object and ends the transfer if it exceeds the budget of the slot.
 fn give(
     socket: TcpStream,
     answer: &ObjectResponse,

@@ -21,16 +21,16 @@ use crate::iperf3::{
     StreamResult, TestLimits, TestParameters, TestResults, TestRole, TestTransport, datagram,
 };
 
-/// Longest wait for a control message before other events are checked.
+/// Maximum wait for a control message before other events are checked.
 const LOOK: StdDuration = StdDuration::from_millis(5);
 
-/// The most arrivals that are handled before other events are checked.
+/// Maximum number of arrivals that are handled before other events are checked.
 const AT_ONCE: usize = 64;
 
-/// Time of a session that a test cannot use: for the exchange of parameters and of results.
+/// Part of a session's time that is reserved for the exchange of parameters and results, not for the test.
 const AROUND: Duration = Duration::from_secs(5);
 
-/// Time for an aborted client to read the reason.
+/// Time that a client has to read the reason after its session is aborted.
 const GOODBYE: Duration = Duration::from_secs(1);
 
 /// Interval of reported readings, as in iperf3's own server.
@@ -83,7 +83,8 @@ pub(super) fn serve(
     }
 }
 
-/// Removes the registration of a session when it ends: the next session of the same host waits for that.
+/// Removes the registration of a session when this value is dropped. The next session of the same host may wait for its
+/// turn until then.
 struct TestRegistration<'a> {
     shared: &'a ServerShared,
     host: IpAddr,
@@ -96,13 +97,13 @@ impl Drop for TestRegistration<'_> {
     }
 }
 
-/// The stage of a session. The slot is held until no data flows.
+/// The stage of a session. The slot is held until the data flow has stopped.
 enum TestStage<'a> {
-    /// The parameters have not arrived.
+    /// The parameters have not arrived yet.
     Arriving,
     /// The session was refused.
     TurnedAway,
-    /// Admitted, and waiting until no other test of its host opens UDP streams.
+    /// The session is admitted. It waits until no other test of its host opens UDP streams.
     Waiting(Slot<'a>),
     /// The streams are being opened.
     Opening(Slot<'a>, Vec<TestStream>),
@@ -142,7 +143,7 @@ struct Iperf3Session<'a> {
     session: ServerSession,
     stage: TestStage<'a>,
     asked: TestParameters,
-    /// A failure outside of the session's protocol.
+    /// A failure that the state machine of the session does not detect.
     broken: Option<Iperf3Error>,
 }
 
@@ -183,14 +184,14 @@ impl<'a> Iperf3Session<'a> {
         loop {
             while let Some(event) = self.session.poll_event() {
                 if let ServerEvent::Over(outcome) = event {
-                    // A refused client may be gone.
+                    // The client may have closed its connection, so the error of the flush is ignored.
                     let flushed = self.flush();
                     return match self.broken.take() {
                         Some(broken) => {
                             self.wait_until_gone(&mut buffer);
                             Err(broken)
                         }
-                        // A refusal has its own counter.
+                        // A refusal has its own counter and does not count as a failure.
                         None if matches!(self.stage, TestStage::TurnedAway) => Ok(()),
                         None => outcome.map_err(Into::into).and(flushed.or(Ok(()))),
                     };
@@ -211,13 +212,14 @@ impl<'a> Iperf3Session<'a> {
         }
     }
 
-    /// Reads from the control connection, after a short wait.
+    /// Reads from the control connection. Waits for at most [`LOOK`].
     fn read(&self, buffer: &mut [u8]) -> io::Result<usize> {
         InterruptibleStream::until(&self.socket, StdInstant::now() + LOOK).read(buffer)
     }
 
-    /// A sending client does not read control messages while its streams accept data, and sees only an error once they are closed. The
-    /// streams therefore stay open without reading until the client has received the reason.
+    /// Waits until an aborted client has received the reason. A sending client does not read control messages while its
+    /// streams accept data. If the streams were closed, it would only see an error. They therefore stay open, but are
+    /// not read, during this wait.
     fn wait_until_gone(&mut self, buffer: &mut [u8]) {
         let until = self.now() + GOODBYE;
         while self.now() < until {
@@ -246,7 +248,8 @@ impl<'a> Iperf3Session<'a> {
         }
     }
 
-    /// Requests admission with the rate in each direction. The session cannot wait.
+    /// Requests admission with the rate in each direction. `asked` contains the rate. A session of iperf3 cannot wait
+    /// in the queue.
     fn admit(&mut self, asked: TestParameters) {
         if self.shared.prove().is_err() {
             self.stage = TestStage::TurnedAway;
@@ -307,7 +310,7 @@ impl<'a> Iperf3Session<'a> {
             TestArrival::Stream(stream) if !is_udp => {
                 ([stream.local_addr()?, stream.peer_addr()?], StreamSocket::Tcp(stream), None)
             }
-            // The datagram that opens a stream may arrive twice.
+            // The datagram that opens a stream may arrive twice; the copy is ignored.
             TestArrival::Datagram(from, payload)
                 if is_udp && !streams.iter().any(|stream| stream.ends[1] == from) =>
             {
@@ -341,7 +344,7 @@ impl<'a> Iperf3Session<'a> {
         }
     }
 
-    /// The client has ended the test: closes the streams and sends the results.
+    /// Closes the streams and sends the results, after the client has ended the test.
     fn stop(&mut self) {
         let TestStage::Carrying(mut slot, flows) = std::mem::replace(&mut self.stage, TestStage::Told) else {
             return;
@@ -381,7 +384,7 @@ impl<'a> Iperf3Session<'a> {
         }
     }
 
-    /// Charges the bytes to the budget. If it is exceeded, the session is aborted and the result is false.
+    /// Charges the bytes to the budget. If the budget is exceeded, aborts the session and returns false.
     fn spends(&mut self, bytes: [u64; 2]) -> bool {
         let spent = self.stage.slot().map_or(Ok(()), |slot| slot.spend(bytes));
         spent.map_err(|overrun| self.break_off(overrun.into())).is_ok()
@@ -405,8 +408,8 @@ impl<'a> Iperf3Session<'a> {
     }
 }
 
-/// The part of a client's results that a server's document contains. Like iperf3, it has the bytes and datagrams of the client, but
-/// neither its retransmissions nor its congestion control.
+/// The part of a client's results that a server's document contains. Like iperf3, the document has the bytes and
+/// datagrams of the client, but not its retransmissions and its congestion control.
 fn as_its_server_knows(theirs: &TestResults) -> TestResults {
     let known = |stream: &StreamResult| StreamResult { retransmits: None, ..*stream };
     TestResults { congestion: None, streams: theirs.streams.iter().map(known).collect(), ..theirs.clone() }

@@ -1,8 +1,9 @@
 //! The server: one port for all protocols, and a limited number of concurrent sessions.
 //!
-//! One thread accepts connections, detects their protocol by the first bytes ([`pending`]), and receives datagrams without a socket of
-//! their own. Each session then has its own thread. [`AdmissionLimits`] bound their number. A connection with an unsupported
-//! protocol is closed. Only an admitted session gets data, and datagrams go only to the host of its control connection.
+//! One thread accepts connections, detects their protocol by the first bytes ([`pending`]), and receives datagrams that
+//! do not belong to a session's own socket. Each session then has its own thread. [`AdmissionLimits`] bound their
+//! number. A connection with an unsupported protocol is closed. Only an admitted session gets data, and its datagrams
+//! go only to the host of its control connection.
 
 mod echo;
 mod http;
@@ -39,19 +40,20 @@ use crate::admission::{Admission, AdmissionLimits, HOUSEHOLDS_OF_A_SITE};
 use crate::iperf3::{COOKIE_LEN, Cookie, Iperf3Code, Iperf3Refusal, TestState};
 use crate::protocol::{ConnectionOpening, ECHO_LEN, MOST_PROBES, MOST_STREAMS, PREAMBLE_LEN};
 
-/// Longest wait before the stop flag is checked.
+/// Maximum wait before the stop flag is checked.
 const LOOK: StdDuration = StdDuration::from_millis(50);
 
-/// Connections with a thread in addition to admitted and waiting sessions and their probes: handshakes, requests for counters.
+/// Maximum number of connections with a thread in addition to admitted and waiting sessions and their probes. They are
+/// in a handshake or request counters.
 const STRANGERS: usize = 64;
 
-/// The limit of such connections of one household.
+/// Maximum number of such connections from one household.
 const STRANGERS_OF_ONE: usize = 16;
 
-/// Pause after a failure to accept a connection; others may end in that time.
+/// Pause after a failure to accept a connection, in which other connections may end.
 const RESPITE: StdDuration = StdDuration::from_millis(1);
 
-/// A control connection fails if the peer acknowledges nothing for this time (RFC 5482), ms.
+/// A control connection fails if the peer does not acknowledge data for this time (RFC 5482), ms.
 const UNANSWERED_MS: u32 = 30_000;
 
 /// A server with open sockets.
@@ -67,7 +69,7 @@ impl Server {
     /// Opens the sockets.
     ///
     /// # Errors
-    /// If the server would be public without `open`, or a port is not available.
+    /// If other hosts could reach the server without a key and `open` is false, or if a port is not available.
     pub fn open(order: ServerOrder) -> Result<Self, ServerError> {
         order.check()?;
         let identity = match order.identity {
@@ -100,12 +102,13 @@ impl Server {
         Ok(Self { listeners, shared: Arc::new(shared), pending, shortage })
     }
 
-    /// The shortage of file descriptors, if the system allows fewer than the limits need.
+    /// The shortage of file descriptors, if the system allows fewer descriptors than the limits require.
     pub const fn shortage(&self) -> Option<DescriptorShortage> {
         self.shortage
     }
 
-    /// The addresses at which it listens: those of `listen`, then those of `iperf3`.
+    /// The addresses at which the server listens: first those of [`ServerOrder::listen`], then those of
+    /// [`ServerOrder::iperf3`].
     pub fn addresses(&self) -> Vec<SocketAddr> {
         self.listeners.iter().filter_map(|(listener, _)| listener.local_addr().ok()).collect()
     }
@@ -123,7 +126,7 @@ impl Server {
     /// Serves until `stop` is set and all sessions have ended.
     ///
     /// # Errors
-    /// If a basic system call fails.
+    /// If a system call fails that normally succeeds.
     pub fn serve(&self, stop: &AtomicBool) -> Result<(), ServerError> {
         let served = self.serve_until(stop);
         self.shared.stop.store(true, Ordering::Relaxed);
@@ -171,7 +174,7 @@ impl Server {
                 Ok((socket, peer)) => pending.enter(socket, peer),
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => return,
                 Err(error) => {
-                    // The error would recur at once, for example with too many open files.
+                    // Without a pause, the error would recur immediately, for example if there are too many open files.
                     std::thread::sleep(RESPITE);
                     Err(error.into())
                 }
@@ -182,7 +185,7 @@ impl Server {
         }
     }
 
-    /// Receives the first datagrams of sessions. Later ones arrive at a socket of the session.
+    /// Receives the first datagrams of sessions. Later datagrams arrive at a socket of the session.
     fn receive_datagrams(&self, datagrams: &UdpSocket) {
         let mut buffer = [0; ECHO_LEN + 1];
         for _ in 0..AT_ONCE {
@@ -191,7 +194,8 @@ impl Server {
         }
     }
 
-    /// Handles a connection with a known protocol: a data connection goes to its session, others start a session.
+    /// Handles a connection with a known protocol: a data connection goes to its session, other connections start a
+    /// session.
     fn receive(
         &self,
         mut socket: TcpStream,
@@ -228,7 +232,8 @@ impl Server {
     ) -> Result<(), OpeningError> {
         if !self.shared.serves_strangers(&socket) {
             let refusal = Iperf3Refusal::from(Iperf3Code::AUTHORIZATION);
-            // The client prints that it is not authorized. A client that does not read is ignored.
+            // The client prints that it is not authorized. If the client does not read, the error of the write is
+            // ignored.
             let _ = socket.write_all(&[&[TestState::ServerError.byte()][..], &refusal.bytes()].concat());
             return Err(OpeningError::NoKey);
         }
@@ -261,7 +266,7 @@ impl Server {
     }
 }
 
-/// The limits of connections with a thread.
+/// The limits of connections that have a thread.
 const fn slot_limits(limits: &AdmissionLimits) -> SlotLimits {
     let per_address = threads(limits.per_household, limits.queue_per_household, STRANGERS_OF_ONE);
     let strangers = STRANGERS.saturating_add(limits.sessions.saturating_mul(MOST_PROBES));
@@ -287,7 +292,7 @@ fn descriptors(limits: &AdmissionLimits, listeners: usize) -> (usize, Option<Des
     let others = OTHER_DESCRIPTORS + pending::MOST_TURNED_AWAY as u64 + 2 * listeners as u64;
     let others = others.saturating_add(threads).saturating_add(data);
     let (pending, shortage) = connections_within(pending::MOST, 1, others);
-    // Some connections must be accepted even if not all sessions can measure at once.
+    // Some connections must be accepted even if the descriptors do not suffice for all sessions at the same time.
     let least = shortage.map_or(0, |shortage| shortage.allowed as usize / 4).min(pending::MOST);
     (
         pending.max(least),
@@ -295,12 +300,14 @@ fn descriptors(limits: &AdmissionLimits, listeners: usize) -> (usize, Option<Des
     )
 }
 
-/// The limit of connections with a thread, from the limits of sessions and of connections without a session.
+/// Maximum number of connections with a thread, computed from the maximum numbers of sessions that measure, of sessions
+/// that wait, and of connections without a session.
 const fn threads(measuring: usize, waiting: usize, strangers: usize) -> usize {
     measuring.saturating_mul(1 + MOST_PROBES).saturating_add(waiting).saturating_add(strangers)
 }
 
-/// TCP and UDP sockets at one address and port. An IPv6 socket does not accept IPv4, which has its own addresses.
+/// Opens a TCP and a UDP socket at one address and port. An IPv6 socket does not accept IPv4: IPv4 addresses have their
+/// own sockets.
 fn listen(address: SocketAddr) -> io::Result<(TcpListener, UdpSocket)> {
     use rustix::net::{AddressFamily, SocketFlags, SocketType, bind, ipproto, listen, socket_with, sockopt};
     let family = if address.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
@@ -318,5 +325,5 @@ fn listen(address: SocketAddr) -> io::Result<(TcpListener, UdpSocket)> {
     Ok((listener, datagrams))
 }
 
-/// Length of the accept queue. The kernel caps it to net.core.somaxconn.
+/// Length of the accept queue. The kernel limits it to net.core.somaxconn.
 const BACKLOG: i32 = 4096;

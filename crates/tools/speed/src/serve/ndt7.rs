@@ -26,7 +26,7 @@ static ZEROS: [u8; 1 << 18] = [0; 1 << 18];
 /// Size of a read, bytes.
 const READ: usize = 1 << 18;
 
-/// Longest wait before the timers are checked.
+/// Maximum wait before the timers are checked.
 const LOOK: StdDuration = StdDuration::from_millis(10);
 
 /// Why a session failed.
@@ -57,7 +57,7 @@ impl ServiceFailure for Ndt7Error {
     }
 }
 
-/// Serves a client that has sent this request, and counts its failure, if any.
+/// Serves a client that has sent this upgrade request, and counts its failure, if any.
 pub(super) fn serve(
     socket: TcpStream,
     peer: SocketAddr,
@@ -115,7 +115,7 @@ struct Ndt7Session<'a> {
     bucket: Option<Bucket>,
 }
 
-/// Data that the socket has not accepted yet.
+/// Data that the socket has not accepted yet: bytes, followed by zeros.
 #[derive(Default)]
 struct Unsent {
     bytes: Vec<u8>,
@@ -167,7 +167,7 @@ impl Ndt7Session<'_> {
         Ok(sent > 0)
     }
 
-    /// Reads data, unless the rate limit forbids it. Returns whether data was read.
+    /// Reads data, unless the client is ahead of its rate limit. Returns whether data was read.
     fn receive(&mut self, buffer: &mut [u8]) -> bool {
         if self.is_ahead() {
             return false;
@@ -190,7 +190,7 @@ impl Ndt7Session<'_> {
         self.bucket.as_mut().is_some_and(|bucket| bucket.left(now, received) < 0.0)
     }
 
-    /// Waits until the socket is ready, at most [`LOOK`].
+    /// Waits until the socket is ready, for at most [`LOOK`].
     fn wait(&mut self) -> io::Result<()> {
         let mut flags = if self.is_ahead() { PollFlags::empty() } else { PollFlags::IN };
         if !self.unsent.is_empty() {
@@ -203,7 +203,7 @@ impl Ndt7Session<'_> {
         }
     }
 
-    /// Sends the remaining data, as far as the client reads it in time.
+    /// Sends the remaining data and the closing message, if the client reads them in time.
     fn end(&mut self, outcome: Result<(), ServerError>) -> Result<(), Ndt7Error> {
         let until = StdInstant::now() + PATIENCE;
         while !self.unsent.is_empty() && StdInstant::now() < until {
@@ -213,7 +213,7 @@ impl Ndt7Session<'_> {
             self.slot.spend(self.bytes)?;
         }
         if let Some(bytes) = self.session.poll_transmit().filter(|_| self.unsent.is_empty()) {
-            // The client may be gone.
+            // The client may have closed the connection, so the error is ignored.
             let _ = InterruptibleStream::until(&self.socket, until).write_all(&bytes);
         }
         self.slot.spend(self.bytes)?;
@@ -226,7 +226,7 @@ impl Unsent {
         self.bytes.is_empty() && self.zeros == 0
     }
 
-    /// Writes to a socket. Returns the number of bytes accepted.
+    /// Writes to a socket. Returns the number of bytes that the socket accepted.
     fn send(&mut self, socket: &mut TcpStream) -> io::Result<usize> {
         let zeros = &ZEROS[..self.zeros.min(ZEROS.len())];
         let sent = match socket.write_vectored(&[IoSlice::new(&self.bytes), IoSlice::new(zeros)]) {
@@ -241,7 +241,7 @@ impl Unsent {
     }
 }
 
-/// The kernel's TCP information in the form of ndt7.
+/// The kernel's TCP information in the format of ndt7.
 fn told(kernel: &Kernel) -> TcpInfo {
     let micros = |span: Duration| i64::try_from(span.as_nanos() / 1_000).ok();
     let bytes = |count: u64| i64::try_from(count).ok();

@@ -1,4 +1,4 @@
-//! The configuration of a server, and its errors.
+//! The configuration of a server, and the errors of a server.
 
 use std::io;
 use std::net::{IpAddr, SocketAddr};
@@ -11,37 +11,40 @@ use crate::protocol::Keyring;
 /// The configuration of a server.
 #[derive(Debug)]
 pub struct ServerOrder {
-    /// The addresses at which it listens, with TCP and UDP.
+    /// The addresses at which the server listens, with TCP and UDP.
     pub listen: Vec<SocketAddr>,
-    /// Additional addresses for clients of iperf3 that know no other port. All protocols are served at all addresses.
+    /// Additional addresses for iperf3 clients that use their default port. All protocols are served at all addresses.
     pub iperf3: Vec<SocketAddr>,
     /// The keys. If there are any, a client must have one.
     pub keys: Keyring,
-    /// Whether any client may measure, including those of iperf3, ndt7 and HTTP, which cannot prove a key. If false, these are served on
-    /// loopback addresses only, and a server without keys listens only there.
+    /// Whether any client may measure, including those of iperf3, ndt7 and HTTP, which cannot prove a key. If false,
+    /// clients without a key are served on loopback addresses only, and a server without keys may listen only on these
+    /// addresses.
     pub open: bool,
-    /// Origins of web pages, such as `https://example.com`, that may measure by ndt7 in addition to its own. `*` allows all.
+    /// Origins of web pages, such as `https://example.com`, that may measure by ndt7, in addition to the server's own
+    /// pages. `*` allows all.
     pub origins: Vec<String>,
-    /// The certificate and its key. A new self-signed one if absent.
+    /// The certificate and its key. `None` stands for a new self-signed certificate.
     pub identity: Option<Identity>,
     /// The limits of admission.
     pub limits: AdmissionLimits,
-    /// The limit of connections from one address (for IPv6 from a /64), in addition to data connections. If absent, an address has as many
-    /// as its sessions and some requests need, and a loopback address has no limit.
+    /// Maximum number of connections from one address (for IPv6: from a /64), in addition to data connections. If
+    /// `None`, the limit of an address is derived from the limits of its sessions, and a loopback address has no limit.
     pub connections_per_address: Option<usize>,
-    /// The limit of connections from one IPv4 /24 or IPv6 /48.
+    /// Maximum number of connections from one IPv4 /24 or IPv6 /48. If `None`, it is derived from the limit of an
+    /// address.
     pub connections_per_group: Option<usize>,
 }
 
 /// Why a server failed.
 #[derive(Debug, thiserror::Error)]
 pub enum ServerError {
-    /// The server would be public.
+    /// The server could be reached from other hosts without a key.
     #[error(
         "{0} can be reached from other hosts: give a key that the clients have, too, or allow all clients (--open)"
     )]
     Open(IpAddr),
-    /// Clients of iperf3 could not use it.
+    /// The additional port for iperf3 could be reached by clients that the server must refuse.
     #[error(
         "{0} can be reached from other hosts, whose clients of iperf3 cannot prove a key: allow all clients (--open)"
     )]
@@ -54,10 +57,10 @@ pub enum ServerError {
         /// The error of the kernel.
         source: io::Error,
     },
-    /// The certificate failed.
+    /// The certificate could not be loaded or created.
     #[error(transparent)]
     Tls(#[from] TlsError),
-    /// A basic system call failed.
+    /// A system call failed that normally succeeds.
     #[error("{what}: {source}")]
     Kernel {
         /// The system call.

@@ -17,20 +17,20 @@ use crate::control::PATIENCE;
 use crate::iperf3::TestState;
 use crate::protocol::{ConnectionOpening, MOST_STREAMS, PREAMBLE_LEN, TLS_ACCESS_DENIED};
 
-/// The limit of connections whose protocol is not known yet.
+/// Maximum number of connections whose protocol is not known yet.
 pub(super) const MOST: usize = 1024;
 
-/// Data connections of one address: all streams of a phase arrive together.
+/// Maximum number of pending data connections from one address: all streams of a phase arrive together.
 const STREAMS_OF_ONE: usize = 2 * MOST_STREAMS as usize;
 
-/// Default limit of other connections of one address.
+/// Default maximum number of other pending connections from one address.
 const OTHERS_OF_ONE: usize = 16;
 
-/// The limit of connections without a slot that wait for a busy message in their own protocol. If there are more, the oldest is
-/// closed without a message.
+/// Maximum number of connections without a slot that wait for a busy message in their own protocol. When there are
+/// more, the oldest is closed without a message.
 pub(super) const MOST_TURNED_AWAY: usize = 64;
 
-/// Time for such a connection to send its first bytes.
+/// Time in which a connection without a slot must send its first bytes.
 const LAST_CHANCE: StdDuration = StdDuration::from_secs(1);
 
 /// Interval of checks of connections that have sent too few bytes: short at first, and longer after `PATIENT`.
@@ -77,16 +77,16 @@ struct PendingConnection {
     peer: SocketAddr,
     slot: SlotId,
     until: StdInstant,
-    /// Time of its first bytes, if they did not suffice.
+    /// Time of its first bytes, if they were too few to detect the protocol.
     begun: Option<StdInstant>,
 }
 
-/// A connection without a slot.
+/// A connection for which there is no slot. It waits for its busy message.
 struct TurnedAway {
     socket: TcpStream,
     why: SlotRefusal,
     until: StdInstant,
-    /// Whether it has sent bytes that did not suffice.
+    /// Whether it has sent bytes that were too few to detect the protocol.
     has_begun: bool,
 }
 
@@ -121,7 +121,8 @@ pub(super) fn send_busy(socket: &TcpStream, why: SlotRefusal) {
     dismiss(socket, &message);
 }
 
-/// The limits of pending connections for `most` of them, with limits per address and per group.
+/// The limits of pending connections. `most` is the total, and the other arguments are limits per address and per
+/// group, if they are set.
 pub(super) fn limits(most: usize, per_address: Option<usize>, per_group: Option<usize>) -> SlotLimits {
     let most = most.min(MOST);
     let of_address = |others: usize| others.saturating_add(STREAMS_OF_ONE);
@@ -142,15 +143,15 @@ pub(super) struct PendingConnections {
     newcomers: Vec<PendingConnection>,
     turned_away: VecDeque<TurnedAway>,
     slots: ConnectionSlots,
-    /// Number of connections that were displaced by others.
+    /// Number of connections that were closed to make room for others.
     gone: u64,
 }
 
-/// A connection with its protocol, or the reason to close it.
+/// A connection and its peer, with the detected protocol or the reason to close the connection.
 pub(super) type Known = (TcpStream, SocketAddr, Result<ConnectionOpening, OpeningError>);
 
 impl PendingConnections {
-    /// None yet, with these [`limits`].
+    /// An empty set of connections with these [`limits`].
     pub fn new(limits: SlotLimits) -> Self {
         let (newcomers, turned_away) = (Vec::new(), VecDeque::new());
         Self { newcomers, turned_away, slots: ConnectionSlots::new(limits), gone: 0 }
@@ -179,19 +180,19 @@ impl PendingConnections {
         Ok(())
     }
 
-    /// Number of connections displaced since the last call.
+    /// Number of connections that were closed to make room for others since the last call.
     pub fn take_gone(&mut self) -> u64 {
         std::mem::take(&mut self.gone)
     }
 
-    /// Sockets without received bytes, to be polled. A socket with unread bytes would wake the poll again and again.
+    /// Sockets without received bytes, to be polled. A socket with unread bytes would wake the poll continuously.
     pub fn silent(&self) -> impl Iterator<Item = &TcpStream> {
         let newcomers = self.newcomers.iter().filter(|newcomer| newcomer.begun.is_none());
         let turned_away = self.turned_away.iter().filter(|turned_away| !turned_away.has_begun);
         newcomers.map(|newcomer| &newcomer.socket).chain(turned_away.map(|turned_away| &turned_away.socket))
     }
 
-    /// Longest time until the next check.
+    /// Maximum time until the next check.
     pub fn soon(&self, otherwise: StdDuration) -> StdDuration {
         let begun = self.newcomers.iter().filter_map(|newcomer| newcomer.begun);
         match begun.map(|begun| begun.elapsed()).min() {
@@ -201,7 +202,7 @@ impl PendingConnections {
         }
     }
 
-    /// Takes the connections whose protocol is now known, and those to be closed.
+    /// Takes the connections whose protocol is now known, and those that must be closed.
     pub fn known(&mut self) -> Vec<Known> {
         self.turned_away.retain_mut(|turned_away| !turned_away.is_done());
         let (mut known, mut stay) = (Vec::new(), Vec::new());
@@ -212,7 +213,7 @@ impl PendingConnections {
                 Ok(len) => {
                     newcomer.begun.get_or_insert_with(StdInstant::now);
                     match ConnectionOpening::of(&bytes[..len]) {
-                        // The missing bytes will not arrive.
+                        // The peer has closed its sending side, so the missing bytes will not arrive.
                         ConnectionOpening::More if has_finished(&newcomer.socket) => {
                             Some(Err(OpeningError::Gone))
                         }
@@ -341,7 +342,7 @@ mod tests {
         let mut said = String::new();
         asks.read_to_string(&mut said).unwrap();
         assert!(said.starts_with("HTTP/1.1 503 ") && said.contains("as many connections"), "{said}");
-        // Their number is limited, whatever they send.
+        // The number of such connections is limited, regardless of what they send.
         let ends: Vec<_> = (0..2 * MOST_TURNED_AWAY)
             .map(|_| {
                 let (near, far, peer) = pair(&listener);

@@ -1,4 +1,4 @@
-//! Assignment of arriving connections and datagrams to their sessions.
+//! Assigns arriving connections and datagrams to their sessions.
 
 use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr, TcpStream};
@@ -45,14 +45,15 @@ impl<K: Ord, A> SessionRegistry<K, A> {
         lock(&self.0).contains_key(key)
     }
 
-    /// Registers a session of this host. At most so many arrivals wait for it.
+    /// Registers a session of this host. At most `most` arrivals are queued for the session.
     pub fn open(&self, key: K, host: IpAddr, most: u32) -> Receiver<A> {
         let (queue, arrivals) = sync_channel(most as usize);
         lock(&self.0).insert(key, RegisteredSession { host: host.to_canonical(), queue });
         arrivals
     }
 
-    /// Passes an arrival to its session. False if no session of that host has the key, or its queue is full.
+    /// Passes an arrival to its session. Returns false if no session of the host has the key, or if the queue of the
+    /// session is full.
     pub fn pass(&self, key: &K, from: IpAddr, arrival: A) -> bool {
         let sessions = lock(&self.0);
         let session = sessions.get(key).filter(|session| session.host == from.to_canonical());
@@ -71,7 +72,7 @@ impl<K, A> Default for SessionRegistry<K, A> {
     }
 }
 
-/// Sessions of iperf3 by their cookies, and whose turn it is to open UDP streams.
+/// Sessions of iperf3 by their cookies, and, for each host, the session whose turn it is to open UDP streams.
 #[derive(Debug, Default)]
 pub(super) struct TestRegistry {
     pub sessions: SessionRegistry<Cookie, TestArrival>,
@@ -79,7 +80,8 @@ pub(super) struct TestRegistry {
 }
 
 impl TestRegistry {
-    /// Passes a datagram that opens a UDP stream to the session of that host whose turn it is. False if there is none.
+    /// Passes a datagram that opens a UDP stream to the session of its host whose turn it is. Returns false if there is
+    /// none.
     pub fn pass_datagram(&self, from: SocketAddr, payload: [u8; 4]) -> bool {
         let cookie = lock(&self.turns).of(from.ip());
         cookie.is_some_and(|cookie| {
@@ -92,7 +94,7 @@ impl TestRegistry {
         lock(&self.turns).ask(host, cookie)
     }
 
-    /// The UDP streams of a session are open.
+    /// Ends the turn of a session whose UDP streams are all open.
     pub fn opened(&self, host: IpAddr, cookie: Cookie) {
         lock(&self.turns).done(host, cookie);
     }
@@ -105,7 +107,7 @@ impl TestRegistry {
 }
 
 fn lock<T>(table: &Mutex<T>) -> MutexGuard<'_, T> {
-    // After a panic a table is still consistent, because entries are inserted and removed in one step.
+    // A table is consistent even after a panic in another thread, because entries are inserted and removed in one step.
     table.lock().unwrap_or_else(PoisonError::into_inner)
 }
 

@@ -11,10 +11,10 @@ use netrig_host::http::message::HttpResponse;
 use crate::admission::AdmissionRefusal;
 use crate::control::PATIENCE;
 
-/// After how long a refused client may ask again, s.
+/// Time after which a refused client may try again, s.
 const RETRY_AFTER: u32 = 30;
 
-/// Refuses a request.
+/// Answers a request with a refusal.
 pub(super) fn turn_away(socket: &TcpStream, refusal: AdmissionRefusal) -> io::Result<()> {
     send(socket, &busy(refusal))
 }
@@ -24,7 +24,7 @@ pub(super) fn busy(why: impl Display) -> Vec<u8> {
     HttpResponse::busy(RETRY_AFTER, why)
 }
 
-/// Sends a message over a connection in non-blocking mode, however slowly the peer reads, within [`PATIENCE`].
+/// Sends a message over a connection in non-blocking mode. Waits for a slow peer for at most [`PATIENCE`].
 pub(super) fn send(socket: &TcpStream, message: &[u8]) -> io::Result<()> {
     InterruptibleStream::until(socket, StdInstant::now() + PATIENCE).write_all(message)
 }

@@ -27,28 +27,29 @@ use crate::protocol::{
     PREAMBLE_LEN, Preamble, SPEED, SessionAction, SessionToken, SpeedSession, Violation, clock_mark,
 };
 
-/// Longest wait for a control message before other events are checked.
+/// Maximum wait for a control message before other events are checked.
 const LOOK: StdDuration = StdDuration::from_millis(5);
 
-/// Longest pause of an admitted client between two phases.
+/// Maximum pause of an admitted client between two phases.
 const THINKING: StdDuration = StdDuration::from_secs(30);
 
-/// Interval at which a waiting client receives its place in the queue.
+/// Interval at which a waiting client is informed of its position in the queue.
 const PLACES: StdDuration = StdDuration::from_secs(1);
 
-/// Interval at which a client receives the bytes that have arrived over connections.
+/// Interval at which a client is informed of the number of bytes that have arrived over connections.
 const ARRIVED: Duration = Duration::from_millis(500);
 
-/// Time limit for sending messages during a phase and on failure. Neither the budget nor the stop flag is checked in that time.
+/// Time limit for sending messages during a phase and on failure. The budget and the stop flag are not checked in that
+/// time.
 const LISTENING: StdDuration = StdDuration::from_secs(1);
 
 /// Time after the planned end of a phase before the server ends it.
 const SLACK: Duration = Duration::from_secs(5);
 
-/// The most arrivals that are handled before other events are checked.
+/// Maximum number of arrivals that are handled before other events are checked.
 const AT_ONCE: usize = 64;
 
-/// Shortest time before another address of the client's host gets the echo service.
+/// Minimum time before another address of the client's host gets the echo service.
 const ECHOES: StdDuration = StdDuration::from_millis(100);
 
 /// Why a session failed.
@@ -99,7 +100,7 @@ pub(super) fn serve(socket: TcpStream, peer: SocketAddr, caller: &ServedConnecti
     }
 }
 
-/// Greets a client, waits for its admission and carries out its phases.
+/// Greets a client, waits for its admission and runs its phases.
 fn serve_session(socket: TcpStream, peer: SocketAddr, caller: &ServedConnection) -> Result<(), SessionError> {
     let shared: &ServerShared = caller;
     let local = socket.local_addr().map_err(SessionError::Tls)?;
@@ -129,11 +130,12 @@ fn serve_session(socket: TcpStream, peer: SocketAddr, caller: &ServedConnection)
     match proved.and_then(|()| session.serve()) {
         Ok(()) => Ok(()),
         Err(error) => {
-            // Before the client is informed, because it may read slowly.
+            // The slot is released before the client is informed, because the client may read slowly.
             session.break_off();
             if !matches!(error, SessionError::Control(_)) {
                 let why = error.to_string();
-                // The client may be gone, and the server may be stopping.
+                // The client may have closed the connection, and the server may be stopping, so the error of the write
+                // is ignored.
                 let message = match &error {
                     SessionError::Refused(refusal) => FromServer::Refused(*refusal),
                     _ => FromServer::Failed { why },
@@ -158,7 +160,7 @@ struct NetrigSession<'a> {
     slot: Option<Slot<'a>>,
     registration: Option<SessionRegistration>,
     echoing: Option<EchoService>,
-    /// Bytes of echoes.
+    /// Number of bytes of the received echoes.
     echoed: Arc<AtomicU64>,
     phase: Option<CurrentPhase>,
     /// Bytes received and sent in earlier phases.
@@ -167,7 +169,7 @@ struct NetrigSession<'a> {
     heard: StdInstant,
 }
 
-/// The registration for data connections and datagrams.
+/// The registration of a session, through which data connections and datagrams arrive.
 struct SessionRegistration {
     token: SessionToken,
     arrivals: Receiver<SessionArrival>,
@@ -177,10 +179,10 @@ struct SessionRegistration {
 struct CurrentPhase {
     phase: MeasurementPhase,
     streams: BTreeMap<u32, TcpStream>,
-    /// The source of the client's datagrams, and the socket that is connected to it. Datagrams that arrive before the start of the phase
-    /// wait there.
+    /// The source of the client's datagrams, and the socket that is connected to it. Datagrams that arrive before the
+    /// start of the phase wait in this socket.
     datagrams: Option<(SocketAddr, UdpSocket)>,
-    /// Set once data flows.
+    /// The running phase; `None` until the data flow starts.
     carrying: Option<RunningPhase>,
     ends: Instant,
     told: Instant,
@@ -205,7 +207,7 @@ impl NetrigSession<'_> {
                     }
                 }
                 Ok(None) => {}
-                // Closing between two phases is the regular end.
+                // A session ends normally when the client closes the connection between two phases.
                 Err(FrameError::Stream(_)) if self.phase.is_none() => return Ok(()),
                 Err(error) => return Err(error.into()),
             }
@@ -230,7 +232,7 @@ impl NetrigSession<'_> {
         }
     }
 
-    /// Waits for the admission and reports the place in the queue to the client.
+    /// Waits for the admission and informs the client of its position in the queue.
     fn wait_for_admission(&mut self, rate: Option<Rate>) -> Result<(), SessionError> {
         let slot = Slot::ask(self.shared, ClientProtocol::Netrig, self.peer, self.key.clone(), rate);
         let slot = self.slot.insert(slot.map_err(SessionError::Refused)?);
@@ -241,7 +243,7 @@ impl NetrigSession<'_> {
                 self.control.send(&FromServer::Waits { before, of })?;
                 told = Some(StdInstant::now());
             }
-            // Receiving detects a client that is gone, which then leaves the queue.
+            // If the client has closed the connection, the read fails, and the session leaves the queue.
             if let Some(message) = self.control.receive(10 * LOOK)? {
                 self.session.receive(message)?;
             }
@@ -284,7 +286,7 @@ impl NetrigSession<'_> {
             match arrival {
                 SessionArrival::Echo(from) => echo = Some((from, registration.token)),
                 SessionArrival::Stream(preamble, socket) => {
-                    // A late or duplicate connection is closed when it is dropped.
+                    // Otherwise the connection is late or a duplicate, and is closed because it is dropped.
                     if let Some(current) = prepared
                         && preamble.phase == current.phase.number
                         && preamble.stream < u32::from(current.phase.streams())
@@ -297,7 +299,8 @@ impl NetrigSession<'_> {
                         && preamble.phase == current.phase.number
                         && current.phase.carrier.is_of_datagrams()
                     {
-                        // Answered with the same bytes. A repeated request keeps its socket, in which data may wait.
+                        // The answer has the same bytes as the request. A repeated request keeps its socket, because
+                        // data may wait there.
                         let stands = current.datagrams.take().filter(|(peer, _)| *peer == from);
                         let socket = match stands {
                             Some((_, socket)) => Ok(socket),
@@ -318,7 +321,7 @@ impl NetrigSession<'_> {
         echo.map_or(Ok(()), |(from, token)| self.echo(from, token))
     }
 
-    /// Starts the echo service for an address. It replaces the one for an earlier address.
+    /// Starts the echo service for an address. It replaces the echo service for an earlier address.
     fn echo(&mut self, from: SocketAddr, token: SessionToken) -> Result<(), SessionError> {
         let stands = |echoing: &EchoService| echoing.peer == from || echoing.since.elapsed() < ECHOES;
         if self.echoing.as_ref().is_some_and(stands) {
@@ -330,7 +333,7 @@ impl NetrigSession<'_> {
         Ok(())
     }
 
-    /// Starts the data flow once all connections have arrived.
+    /// Waits until all connections have arrived, and starts the data flow.
     fn begin(&mut self) -> Result<(), SessionError> {
         let until = StdInstant::now() + PATIENCE;
         while !self.phase.as_ref().is_some_and(CurrentPhase::is_complete) {
@@ -352,7 +355,7 @@ impl NetrigSession<'_> {
             (Carrier::Sctp { .. }, Some((_, socket))) => PhaseSockets::Sctp { socket, window: None },
             _ => PhaseSockets::None,
         };
-        // One byte more than the budget, so that exceeding it is detected.
+        // One byte more than the budget is allowed, so that a session that exceeds it is detected.
         let had: u64 = self.carried.iter().sum();
         let bytes = Some(self.shared.limits.bytes.saturating_sub(had).saturating_add(1));
         let allowance = Allowance { rate: self.slot.as_ref().and_then(Slot::held_to), bytes };
@@ -362,14 +365,14 @@ impl NetrigSession<'_> {
         Ok(self.control.send_within(&FromServer::Begun, LISTENING)?)
     }
 
-    /// Reports received data to the client, and ends a phase whose time is over.
+    /// Reports received data to the client, and ends a phase that has exceeded its time.
     fn look_at_phase(&mut self) -> Result<(), SessionError> {
         let now = self.shared.clock.now();
         let Some(current) = &mut self.phase else {
             let is_silent = self.heard.elapsed() > THINKING;
             return if is_silent { Err(SessionError::Silent) } else { Ok(()) };
         };
-        // Readings are totals, so the last one of several suffices.
+        // Readings are totals, so only the last of several is needed.
         let (mut arrived, mut heard) = (None, None);
         let upwards = current.phase.way() == Some(DataDirection::Up);
         while let Some(live) = current.carrying.as_ref().and_then(RunningPhase::poll_live) {
@@ -394,7 +397,7 @@ impl NetrigSession<'_> {
         Ok(())
     }
 
-    /// The rate, capped to the limit of the session.
+    /// The lower of this rate and the rate limit of the session.
     fn at_most(&self, rate: Rate) -> Rate {
         self.slot.as_ref().and_then(Slot::held_to).map_or(rate, |most| most.min(rate))
     }
@@ -405,7 +408,7 @@ impl NetrigSession<'_> {
         self.keep_on_with(carrying.map_or([0; 2], |carrying| carrying.transfer.counter().bytes()))
     }
 
-    /// Checks the budget with the bytes received and sent in this phase.
+    /// Like [`keep_on`](Self::keep_on), with the given numbers of bytes received and sent in this phase.
     fn keep_on_with(&mut self, here: [u64; 2]) -> Result<(), SessionError> {
         let echoed = self.echoed.load(Ordering::Relaxed);
         let all = [0, 1].map(|which| self.carried[which] + here[which] + echoed);
@@ -413,7 +416,7 @@ impl NetrigSession<'_> {
         if self.shared.stop.load(Ordering::Relaxed) { Err(SessionError::Ending) } else { Ok(()) }
     }
 
-    /// Aborts the phase and gives up the admission.
+    /// Aborts the phase and releases the slot.
     fn break_off(&mut self) {
         let carrying = self.phase.take().and_then(|current| current.carrying);
         if let Some(counter) = carrying.as_ref().map(|carrying| carrying.transfer.counter()) {
@@ -421,7 +424,7 @@ impl NetrigSession<'_> {
             self.carried.iter_mut().zip(counter.bytes()).for_each(|(all, more)| *all += more);
         }
         self.echoing = None;
-        // Only the bytes are counted. The reason of the end is already known.
+        // This call only counts the bytes. Its error is ignored, because the reason for the end is already known.
         let _ = self.keep_on();
         self.slot = None;
     }
@@ -457,7 +460,8 @@ impl NetrigSession<'_> {
 }
 
 impl CurrentPhase {
-    /// Answers repeated requests for datagrams from a client that has not received the answer. Other datagrams stay in the socket.
+    /// Answers requests for datagrams that a client repeats because it has not received the answer. Other datagrams
+    /// stay in the socket.
     fn answer_again(&self) {
         let Some((_, socket)) = &self.datagrams else { return };
         let mut bytes = [0; PREAMBLE_LEN + 1];

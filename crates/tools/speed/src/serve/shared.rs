@@ -17,7 +17,7 @@ use crate::admission::{Admission, AdmissionLimits, AdmissionRefusal};
 use crate::iperf3::datagram;
 use crate::protocol::{ECHO_LEN, EchoDatagram, Keyring, PREAMBLE_LEN, Preamble, SessionToken};
 
-/// Connections and datagrams that are taken from one socket before the others are polled again.
+/// Maximum number of connections or datagrams that are taken from one socket before other sockets are polled again.
 pub(super) const AT_ONCE: usize = 64;
 
 /// State that all threads of a server share.
@@ -31,14 +31,14 @@ pub(super) struct ServerShared {
     pub admission: Mutex<Admission>,
     pub sessions: SessionRegistry<SessionToken, SessionArrival>,
     pub tests: TestRegistry,
-    /// Number of connections with a thread.
+    /// Number of connections that have a thread.
     pub connections: AtomicUsize,
     pub callers: Arc<ThreadSlots>,
     pub tally: ServerTally,
     pub stop: AtomicBool,
 }
 
-/// A connection with a thread. Its slot is free when this is dropped.
+/// A connection with a thread. Its slot becomes free when this value is dropped.
 pub(super) struct ServedConnection {
     pub shared: Arc<ServerShared>,
     slot: ThreadSlot,
@@ -55,7 +55,8 @@ impl ServedConnection {
         Ok(Self { shared: Arc::clone(shared), slot })
     }
 
-    /// The client has proved its key or sent a whole request: unknown connections no longer displace it.
+    /// Records that the client has proved its key or sent a whole request. From then on, the connection is not closed
+    /// to make room for unknown ones.
     ///
     /// # Errors
     /// If the limit of such clients is reached.
@@ -102,7 +103,7 @@ impl ServerShared {
                 _ => false,
             },
         };
-        // It is not answered, because its source address may be forged.
+        // An unknown datagram is not answered, because its source address may be forged.
         if !is_known {
             self.tally.strays.fetch_add(1, Ordering::Relaxed);
         }
@@ -110,8 +111,8 @@ impl ServerShared {
 
     /// A UDP socket that is connected to `peer`.
     ///
-    /// Between bind and connect it receives datagrams for the listening socket. Those from other addresses are handled as if they had
-    /// arrived there.
+    /// Between bind and connect, the new socket also receives datagrams for the listening socket. Datagrams from other
+    /// addresses are handled as if they had arrived at the listening socket.
     pub(super) fn datagram_socket(&self, local: SocketAddr, peer: SocketAddr) -> io::Result<UdpSocket> {
         let socket = bulk::datagram_socket(local, peer, Buffers::default()).map_err(io::Error::other)?;
         let mut buffer = [0; ECHO_LEN + 1];
@@ -126,7 +127,7 @@ impl ServerShared {
     }
 
     pub(super) fn admission(&self) -> MutexGuard<'_, Admission> {
-        // After a panic the state is still consistent, because no call leaves it half changed.
+        // The state is consistent even after a panic in another thread, because no call leaves it half changed.
         self.admission.lock().unwrap_or_else(PoisonError::into_inner)
     }
 

@@ -10,12 +10,12 @@ use super::tally::{ClientProtocol, ServiceFailure};
 use crate::admission::{AdmissionAnswer, AdmissionClient, AdmissionRefusal, Household, Ticket};
 use crate::protocol::LONGEST_INTERVAL;
 
-/// Tolerance of the admitted rate as a factor and in bytes: data from a queue arrives at once, and so does the data between two
-/// readings.
+/// Tolerance of the admitted rate, as a factor and in bytes. It is needed because a queue on the path may deliver its
+/// data in a burst, and because all data between two readings count at the time of the second reading.
 const RATE_SLACK: f64 = 1.25;
 const RATE_BURST: u64 = 8 << 20;
 
-/// Why a session is ended: it exceeded its budget.
+/// The part of the budget that a session exceeded. The server then ends the session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub(super) enum BudgetExceeded {
     #[error("the session exceeded its time limit")]
@@ -36,14 +36,14 @@ impl ServiceFailure for BudgetExceeded {
     }
 }
 
-/// An admitted or a waiting session. Its place is free when this is dropped.
+/// An admitted or a waiting session. Its slot becomes free when this value is dropped.
 pub(super) struct Slot<'a> {
     shared: &'a ServerShared,
     protocol: ClientProtocol,
     ticket: Ticket,
     /// The latest end of the session, once admitted.
     until: Option<Instant>,
-    /// The rate limit in each direction, and the token bucket of received data.
+    /// The rate limit in each direction, and the token bucket that checks it for received data. `None` means unlimited.
     held_to: Option<Rate>,
     bucket: Option<Bucket>,
     /// Bytes received and sent.
@@ -68,7 +68,7 @@ impl<'a> Slot<'a> {
         }
     }
 
-    /// Requests admission for a client without a key that cannot wait.
+    /// Requests admission for a client without a key whose protocol cannot wait.
     pub fn ask_at_once(
         shared: &'a ServerShared,
         protocol: ClientProtocol,
@@ -87,7 +87,7 @@ impl<'a> Slot<'a> {
         slot
     }
 
-    /// Whether the session is admitted.
+    /// Whether the session is admitted. Checks whether its turn has come in the meantime.
     pub fn is_admitted(&mut self) -> bool {
         if self.until.is_none() {
             let admission = self.shared.admission();
@@ -103,12 +103,12 @@ impl<'a> Slot<'a> {
         self.until.is_some()
     }
 
-    /// Number of sessions before it, and length of the queue.
+    /// Number of sessions before this one in the queue, and length of the queue. `None` if the session does not wait.
     pub fn place(&self) -> Option<(usize, usize)> {
         self.shared.admission().place(self.ticket)
     }
 
-    /// The rate limit in each direction. Unlimited if absent.
+    /// The rate limit in each direction. `None` means unlimited.
     pub const fn held_to(&self) -> Option<Rate> {
         self.held_to
     }
@@ -118,7 +118,7 @@ impl<'a> Slot<'a> {
         self.until.map_or(Duration::ZERO, |until| until - self.shared.clock.now())
     }
 
-    /// Takes the total of bytes received and sent.
+    /// Updates the total number of bytes received and sent, and checks the budget.
     ///
     /// # Errors
     /// If the session has exceeded its bytes, its rate or its time.
@@ -147,7 +147,7 @@ impl Drop for Slot<'_> {
     }
 }
 
-/// The token bucket of a session with a rate limit.
+/// The token bucket that checks the rate limit of a session.
 fn bucket(now: Instant, rate: Rate) -> Bucket {
     Bucket::new(now, rate.bits_per_s() as f64 / 8.0 * RATE_SLACK, RATE_BURST, LONGEST_INTERVAL)
 }
@@ -160,7 +160,8 @@ fn client(peer: SocketAddr, key: Option<String>) -> AdmissionClient {
 mod tests {
     use super::*;
 
-    /// One reading per second of a sender at its rate, from the start and after a silent minute, and of a sender at ten times that rate.
+    /// A sender at its rate never exceeds the budget, also after a silent minute. A sender at ten times its rate
+    /// exceeds it, even if it was silent for a minute before.
     #[test]
     fn who_rests_may_not_make_up_for_it() {
         const EACH: u64 = 12_500_000;

@@ -23,7 +23,7 @@ pub enum ClientProtocol {
     Ndt7,
     /// HTTP, for objects and counters.
     Http,
-    /// Not detected.
+    /// The protocol was not detected.
     Unknown,
 }
 
@@ -43,7 +43,7 @@ impl ClientProtocol {
     }
 }
 
-/// A failure of a connection or a session: a kind for counters, and a sentence.
+/// A failure of a connection or a session: it has a kind, for counters, and a sentence.
 pub trait ServiceFailure: fmt::Display {
     /// The kind, for counters.
     fn kind(&self) -> &'static str;
@@ -55,7 +55,7 @@ pub struct ServerTally {
     of: [ProtocolCounters; ClientProtocol::ALL.len()],
     refused: Mutex<BTreeMap<(ClientProtocol, &'static str), u64>>,
     failed: Mutex<BTreeMap<(ClientProtocol, &'static str), u64>>,
-    /// Closed connections and failed sessions, by the sentence.
+    /// Closed connections and failed sessions, counted by their sentence.
     sentences: Mutex<BTreeMap<String, u64>>,
     /// Finished phases.
     pub phases: AtomicU64,
@@ -70,7 +70,7 @@ struct ProtocolCounters {
     bytes: [AtomicU64; 2],
 }
 
-/// The most distinct sentences.
+/// Maximum number of distinct sentences that are kept.
 const MOST_SENTENCES: usize = 64;
 
 /// The longest kept sentence, characters.
@@ -156,7 +156,7 @@ impl ServerTally {
         })
     }
 
-    /// The counters in lines.
+    /// The counters as lines of text.
     pub fn text(&self) -> String {
         let mut text = String::new();
         for protocol in ClientProtocol::ALL {
@@ -234,7 +234,7 @@ pub struct ServerActivity {
 }
 
 fn lock<T>(counts: &Mutex<T>) -> MutexGuard<'_, T> {
-    // After a panic the counts are still consistent.
+    // The counters are consistent even after a panic in another thread.
     counts.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
@@ -256,7 +256,7 @@ mod tests {
         }
     }
 
-    /// The format of lines: <https://prometheus.io/docs/instrumenting/exposition_formats/>.
+    /// The lines have the format of <https://prometheus.io/docs/instrumenting/exposition_formats/>.
     #[test]
     fn counters_are_told_as_prometheus_reads_them() {
         let tally = ServerTally::default();

@@ -61,7 +61,8 @@ impl SettingFinding {
         Self { needs: Some(needs.into()), ..self }
     }
 
-    /// Judges a number, if it can be read. The command that corrects it takes the next power of two.
+    /// Sets the verdict on a numeric setting whose value `now` must be at least `needed`. The command gets the next
+    /// power of two. If the setting cannot be read, the finding does not change.
     pub(super) fn at_least(
         self,
         path: &TunedPath,
@@ -76,13 +77,13 @@ impl SettingFinding {
         }
     }
 
-    /// Sets the verdict and the command that corrects the setting.
+    /// Sets the verdict, and `by` as the command that corrects the setting.
     pub(super) fn mended(self, verdict: SettingVerdict, by: impl Into<String>) -> Self {
         Self { verdict, mend: Some(by.into()), ..self }
     }
 
-    /// Like [`mended`](Self::mended), for a setting that depends on the rate of the path. If only a bound of the rate is known, the
-    /// verdict stays unknown.
+    /// Like [`mended`](Self::mended), for a setting that depends on the rate of the path. If only a bound of the rate
+    /// is known, the verdict stays unknown.
     pub(super) fn lacks(self, path: &TunedPath, verdict: SettingVerdict, by: impl Into<String>) -> Self {
         if path.is_known() {
             return self.mended(verdict, by);

@@ -1,4 +1,4 @@
-//! Processors, and the connection table of the firewall.
+//! Findings on the processors, and on the connection table of the firewall.
 
 use netrig_host::HostSettings;
 
@@ -6,7 +6,7 @@ use super::finding::{SettingFinding, SettingVerdict};
 use super::path::TunedPath;
 use super::sysctl::{number, sysctl};
 
-/// Share from which the connection table counts as full, because new connections arrive in bursts.
+/// Above this share, the connection table counts as full: new connections arrive in bursts.
 const FULL: f64 = 0.9;
 
 pub(super) fn findings(read: &HostSettings, path: &TunedPath) -> Vec<SettingFinding> {
@@ -16,7 +16,7 @@ pub(super) fn findings(read: &HostSettings, path: &TunedPath) -> Vec<SettingFind
     findings
 }
 
-/// The frequency governor of the processors.
+/// The finding on the frequency governor of the processors.
 fn governor(read: &HostSettings, path: &TunedPath) -> SettingFinding {
     let why = "a processor that is slow to speed up handles the first packets of each burst slowly";
     let finding = SettingFinding::new("frequency governor", read.governor.as_ref(), why);
@@ -33,7 +33,7 @@ fn governor(read: &HostSettings, path: &TunedPath) -> SettingFinding {
     }
 }
 
-/// Whether more than one processor handles received packets.
+/// The finding on packet steering: whether more than one processor handles received packets.
 fn steering(read: &HostSettings, path: &TunedPath) -> Option<SettingFinding> {
     let (outlet, processors) = (read.outlet.as_ref()?, read.processors?);
     let queues = outlet.steering.len();
@@ -59,7 +59,7 @@ fn steering(read: &HostSettings, path: &TunedPath) -> Option<SettingFinding> {
     })
 }
 
-/// The connection table of a firewall, if there is one.
+/// The finding on the connection table of a firewall, if there is one.
 fn tracked(read: &HostSettings) -> Option<SettingFinding> {
     let name = "net.netfilter.nf_conntrack_max";
     let (count, most) = (number(read, "net.netfilter.nf_conntrack_count")?, number(read, name)?);

@@ -1,4 +1,4 @@
-//! The outgoing interface: MTU, queues and offloads.
+//! Findings on the outgoing interface: MTU, queues and offloads.
 
 use std::net::IpAddr;
 
@@ -8,7 +8,7 @@ use super::finding::{SettingFinding, SettingVerdict};
 use super::path::TunedPath;
 use super::sysctl::{number, sysctl};
 
-/// The least MTU of an IPv6 link (RFC 8200 section 5), which an IPv4 link should have, too.
+/// Minimum MTU of an IPv6 link (RFC 8200 section 5). An IPv4 link should have at least this MTU, too.
 const LEAST_MTU: u32 = 1280;
 
 /// Queue disciplines that separate flows and keep queues short, or have no queue.
@@ -25,12 +25,12 @@ pub(super) fn findings(read: &HostSettings, path: &TunedPath) -> Vec<SettingFind
     findings
 }
 
-/// Packets that arrive while a processor is busy with other work.
+/// Number of packets that arrive while a processor is busy with other work.
 fn packets_meanwhile(path: &TunedPath, mtu: u32) -> Option<u64> {
     path.meanwhile().map(|bytes| bytes.div_ceil(mtu.max(1).into()))
 }
 
-/// The queue of received packets before a processor handles them.
+/// The finding on the queue of received packets that no processor has handled yet.
 fn backlog(read: &HostSettings, path: &TunedPath) -> SettingFinding {
     let name = "net.core.netdev_max_backlog";
     let most = number(read, name);
@@ -43,7 +43,7 @@ fn backlog(read: &HostSettings, path: &TunedPath) -> SettingFinding {
     finding.at_least(path, needed, most, |most| sysctl(name, most))
 }
 
-/// The MTU and the resulting segment size.
+/// The finding on the MTU and the resulting segment size.
 fn length(outlet: &EgressInterface, path: &TunedPath) -> SettingFinding {
     let interface = &outlet.interface;
     let name = format!("mtu of {}", interface.name);
@@ -66,7 +66,7 @@ fn length(outlet: &EgressInterface, path: &TunedPath) -> SettingFinding {
         ))
         .needs(format!("{LEAST_MTU} B at least"))
         .fits(),
-        // A limit set on the route, or one of the interface itself, causes no loss.
+        // A limit that is set on the route, or the MTU of the interface itself, causes no loss.
         Some(_) if !outlet.route.is_learnt => {
             finding(format!("the kernel sends no more than {carried} B there: {segments}")).fits()
         }
@@ -74,7 +74,8 @@ fn length(outlet: &EgressInterface, path: &TunedPath) -> SettingFinding {
     }
 }
 
-/// A path MTU below that of the interface, which the kernel has learnt by ICMP and forgets again.
+/// The finding on a path MTU below that of the interface. The kernel has learned it from ICMP and forgets it after a
+/// time.
 fn shortened(
     finding: impl FnOnce(String) -> SettingFinding,
     outlet: &EgressInterface,
@@ -95,7 +96,7 @@ fn shortened(
     )
 }
 
-/// The queue discipline of the interface.
+/// The finding on the queue discipline of the interface.
 fn discipline(read: &HostSettings, outlet: &EgressInterface) -> SettingFinding {
     let interface = &outlet.interface;
     let name = format!("queue discipline of {}", interface.name);
@@ -137,8 +138,8 @@ fn discipline(read: &HostSettings, outlet: &EgressInterface) -> SettingFinding {
 }
 
 impl SettingFinding {
-    /// Another queue discipline is needed, with a command if the kernel has it. If the kernel's list cannot be read, the
-    /// finding says that the kernel may not have it.
+    /// Completes a finding: the queue discipline `kind` is needed. The command is added if the kernel has this
+    /// discipline. If the kernel's list cannot be read, the command is added with a condition.
     fn wants(self, read: &HostSettings, kind: &str, command: &dyn Fn(&str) -> String) -> Self {
         let known = read.disciplines.as_ref().map(|all| all.iter().any(|one| one == kind));
         let finding = self.needs(kind);
@@ -155,7 +156,7 @@ impl SettingFinding {
     }
 }
 
-/// The length of a queue that is limited in packets.
+/// The finding on the length of a queue that is limited in packets. `None` for other queue disciplines.
 fn queue(outlet: &EgressInterface, path: &TunedPath) -> Option<SettingFinding> {
     let interface = &outlet.interface;
     let counts = matches!(interface.discipline.as_deref(), Some("pfifo_fast" | "pfifo" | "bfifo"));
@@ -171,7 +172,7 @@ fn queue(outlet: &EgressInterface, path: &TunedPath) -> Option<SettingFinding> {
     Some(finding.at_least(path, needed, Some(length.into()), command))
 }
 
-/// Segmentation and receive offloads.
+/// The findings on segmentation and receive offloads.
 fn offloads(outlet: &EgressInterface, path: &TunedPath) -> Vec<SettingFinding> {
     let interface = &outlet.interface.name;
     let segmentation = if path.host.is_some_and(|host| host.is_ipv6()) {
@@ -200,7 +201,7 @@ fn offloads(outlet: &EgressInterface, path: &TunedPath) -> Vec<SettingFinding> {
     ]
 }
 
-/// The rings between the interface and its driver.
+/// The findings on the rings between the interface and its driver.
 fn rings(outlet: &EgressInterface, path: &TunedPath) -> Vec<SettingFinding> {
     let interface = &outlet.interface.name;
     let Some(rings) = outlet.rings else { return Vec::new() };

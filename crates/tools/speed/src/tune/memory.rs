@@ -1,4 +1,4 @@
-//! Buffers of connections and of datagrams.
+//! Findings on the buffers of connections and of datagram sockets.
 
 use netrig_host::HostSettings;
 
@@ -7,7 +7,8 @@ use super::path::TunedPath;
 use super::sysctl::{number, sysctl, three};
 use netrig_core::number::{rate, size, time};
 
-/// The round-trip time for the reported rate of a buffer if that of the path is not known, s.
+/// Round-trip time that is assumed if that of the path is not known, s. It serves only to state the rate that a buffer
+/// permits.
 const FAR: f64 = 0.1;
 
 /// Share of a send buffer for unacknowledged data. The rest is overhead of the segments (`tcp_sndbuf_expand` in Linux's
@@ -26,8 +27,8 @@ pub(super) fn findings(read: &HostSettings, path: &TunedPath) -> Vec<SettingFind
     ]
 }
 
-/// Share of a receive buffer that is offered as the window (`tcp_adv_win_scale`, ip-sysctl). Since Linux 6.6 each connection starts
-/// with a half and adapts it.
+/// Share of a receive buffer that is offered as the window (`tcp_adv_win_scale`, ip-sysctl). Since Linux 6.6 each
+/// connection starts with a half and adapts it.
 fn receive_share(read: &HostSettings) -> f64 {
     let scale = read.sysctls.get("net.ipv4.tcp_adv_win_scale").and_then(|text| text.parse::<i32>().ok());
     match scale.unwrap_or(1).clamp(-31, 31) {
@@ -36,7 +37,7 @@ fn receive_share(read: &HostSettings) -> f64 {
     }
 }
 
-/// The largest buffer of a connection.
+/// The finding on the maximum buffer of a connection. `share` is the share of the buffer that holds the window.
 fn of_connections(
     read: &HostSettings,
     path: &TunedPath,
@@ -70,7 +71,7 @@ fn of_connections(
     finding.at_least(path, needed, Some(most), |most| sysctl(name, format!("{least} {usual} {most}")))
 }
 
-/// Whether receive buffers grow.
+/// The finding on whether receive buffers grow.
 fn growing(read: &HostSettings, path: &TunedPath) -> SettingFinding {
     let name = "net.ipv4.tcp_moderate_rcvbuf";
     let (on, first) = (number(read, name), three(read, "net.ipv4.tcp_rmem"));
@@ -85,7 +86,7 @@ fn growing(read: &HostSettings, path: &TunedPath) -> SettingFinding {
     }
 }
 
-/// The memory limit of all connections together, pages.
+/// The finding on the memory limit of all connections together, which is in pages.
 fn in_all(read: &HostSettings, path: &TunedPath) -> SettingFinding {
     let name = "net.ipv4.tcp_mem";
     let why = "all connections together: above the second number their buffers are limited, above the third they get no memory";
@@ -94,7 +95,7 @@ fn in_all(read: &HostSettings, path: &TunedPath) -> SettingFinding {
     };
     let finding = SettingFinding::new(name, Some(format!("{least} {pressure} {most} pages")), why);
     let Some((window, page)) = path.window().zip(read.page) else { return finding };
-    // One window in each direction, each with its overhead.
+    // One window in each direction, each doubled for its overhead.
     let needed = (4 * window).div_ceil(page.max(1) as u64);
     finding.needs(format!("{needed} pages as the second number")).at_least(
         path,
@@ -104,7 +105,7 @@ fn in_all(read: &HostSettings, path: &TunedPath) -> SettingFinding {
     )
 }
 
-/// The largest buffer that a program may request. The kernel doubles it for its overhead.
+/// The finding on the maximum buffer that a program may request. The kernel doubles it for its overhead.
 fn asked_for(read: &HostSettings, path: &TunedPath, name: &str) -> SettingFinding {
     let most = number(read, name);
     let why = "the limit of buffers that a program chooses itself; other connections are not affected";
@@ -113,7 +114,8 @@ fn asked_for(read: &HostSettings, path: &TunedPath, name: &str) -> SettingFindin
     finding.needs(size(window as f64)).at_least(path, window, most, |most| sysctl(name, most))
 }
 
-/// The default buffer of a UDP socket, which must hold datagrams while the program has no processor.
+/// The finding on the default buffer of a UDP socket. It must hold the datagrams that arrive while the program has no
+/// processor.
 fn of_datagrams(read: &HostSettings, path: &TunedPath) -> SettingFinding {
     let name = "net.core.rmem_default";
     let usual = number(read, name);

@@ -1,9 +1,10 @@
-//! The settings of a host compared with the needs of a path. Readings in, findings out: this module neither reads nor changes
-//! settings.
+//! Compares the settings of a host with the needs of a path. The input is the settings as they were read, and the
+//! output is findings: this module does not read or change settings.
 //!
-//! The needs of a path follow from its rate and its round-trip time. Their product is the data in flight on a full path, and so the
-//! window that a connection must have (RFC 6349 section 3.3.1, RFC 7323 section 1.1). The data that a host must buffer while its
-//! processor is busy follows from the rate alone. Without these numbers a verdict is *unknown*, never guessed.
+//! The needs of a path follow from its rate and its round-trip time. Their product is the data in flight on a full
+//! path, which is also the window that a connection needs (RFC 6349 section 3.3.1, RFC 7323 section 1.1). The data that
+//! a host must buffer while its processor is busy follows from the rate alone. If these numbers are not known, the
+//! verdict is *unknown*.
 
 mod finding;
 mod host;
@@ -57,7 +58,8 @@ impl Tuning {
     /// The version of the document.
     pub const FORMAT: u32 = 1;
 
-    /// Compares the settings with the needs of a path. If its rate is not known, the speed of the interface is the upper bound.
+    /// Compares the settings with the needs of a path. If the rate of the path is not known, the speed of the interface
+    /// is used as an upper bound.
     pub fn of(read: &HostSettings, path: TunedPath) -> Self {
         let own = read.outlet.as_ref().and_then(|outlet| outlet.bits_per_s);
         let own = own.map(|bits_per_s| (Rate::from_bits_per_s(bits_per_s), RateFrom::Interface));

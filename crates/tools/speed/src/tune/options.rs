@@ -1,4 +1,4 @@
-//! TCP options and congestion control.
+//! Findings on TCP options and on congestion control.
 
 use netrig_host::HostSettings;
 
@@ -7,13 +7,13 @@ use super::path::TunedPath;
 use super::sysctl::{number, sysctl};
 use netrig_core::number::size;
 
-/// The largest window without scaling (RFC 7323 section 1.1), bytes.
+/// Maximum window without window scaling (RFC 7323 section 1.1), bytes.
 const UNSCALED: u64 = 65_535;
 
-/// Payload of a segment on most paths, bytes.
+/// Payload of a full segment on most paths, bytes.
 const SEGMENT: u64 = 1448;
 
-/// A recovery time of Reno from which it is unsuitable, s.
+/// If Reno takes longer than this to recover from a loss, it is unsuitable for the path, s.
 const LONG: f64 = 10.0;
 
 pub(super) fn findings(read: &HostSettings, path: &TunedPath) -> Vec<SettingFinding> {
@@ -43,7 +43,7 @@ pub(super) fn findings(read: &HostSettings, path: &TunedPath) -> Vec<SettingFind
     ]
 }
 
-/// An option that is needed only for windows above 65535 B.
+/// The finding on an option that is needed only for windows above 65535 B.
 fn wide(read: &HostSettings, path: &TunedPath, name: &str, why: &str) -> SettingFinding {
     let on = number(read, name);
     let finding = SettingFinding::new(name, on.map(|on| on.to_string()), why).needs("1");
@@ -61,7 +61,7 @@ fn wide(read: &HostSettings, path: &TunedPath, name: &str, why: &str) -> Setting
     }
 }
 
-/// Explicit congestion notification.
+/// The finding on explicit congestion notification.
 fn marks(read: &HostSettings) -> SettingFinding {
     let name = "net.ipv4.tcp_ecn";
     let on = number(read, name);
@@ -74,7 +74,7 @@ fn marks(read: &HostSettings) -> SettingFinding {
     }
 }
 
-/// Path MTU discovery by TCP itself.
+/// The finding on path MTU discovery by TCP itself.
 fn probing(read: &HostSettings) -> SettingFinding {
     let name = "net.ipv4.tcp_mtu_probing";
     let on = number(read, name);
@@ -91,7 +91,7 @@ fn probing(read: &HostSettings) -> SettingFinding {
     }
 }
 
-/// The congestion control of this host.
+/// The finding on the congestion control of this host.
 fn congestion(read: &HostSettings, path: &TunedPath) -> SettingFinding {
     let name = "net.ipv4.tcp_congestion_control";
     let Some(chosen) = read.sysctls.get(name) else {
@@ -116,8 +116,8 @@ fn congestion(read: &HostSettings, path: &TunedPath) -> SettingFinding {
     }
 }
 
-/// Reno grows by one segment per round trip, so recovering half of the window takes as many round trips as segments (RFC 5681
-/// section 3.1).
+/// The finding on Reno. Its window grows by one segment per round trip. To regain half of the window after a loss, it
+/// needs as many round trips as this half has segments (RFC 5681 section 3.1).
 fn reno(path: &TunedPath, finding: impl Fn(String) -> SettingFinding, name: &str) -> SettingFinding {
     let Some((window, round_trip)) = path.window().zip(path.round_trip) else {
         return finding("after a loss it gains a segment in each round trip".to_owned());

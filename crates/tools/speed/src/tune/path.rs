@@ -6,10 +6,11 @@ use netrig_core::{Duration, Rate};
 use schemars::JsonSchema;
 use serde::Serialize;
 
-/// Time for which a processor that handles packets may be busy with other work, s: some ticks of a kernel with at least 250 Hz.
+/// Time for which a processor that handles packets may be busy with other work, s. It is at least two ticks of a kernel
+/// with 250 Hz or more.
 const AWAY: f64 = 0.01;
 
-/// Rate from which a current processor needs offloads and help from other processors, bit/s.
+/// At this rate and above, a current processor needs offloads and the help of other processors, bit/s.
 const FAST: f64 = 500e6;
 
 /// The source of a rate.
@@ -27,7 +28,7 @@ pub enum RateFrom {
 /// The known properties of a path.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct TunedPath {
-    /// The host at its far end.
+    /// The host at the far end of the path.
     pub host: Option<IpAddr>,
     /// The round-trip time of the idle path.
     pub round_trip: Option<Duration>,
@@ -40,13 +41,14 @@ impl TunedPath {
         self.rate.map(|(rate, _)| rate.bits_per_s() as f64)
     }
 
-    /// Whether the path is so fast that a processor needs help. `None` if only the speed of a fast interface is known.
+    /// Whether the path is so fast that a processor needs offloads and the help of others. `None` if the rate is not
+    /// known, or if it is only bounded by a fast interface.
     pub(super) fn is_fast(&self) -> Option<bool> {
         let fast = self.bits_per_s()? >= FAST;
         (!fast || self.is_known()).then_some(fast)
     }
 
-    /// Whether the rate is known and not only bounded.
+    /// Whether the rate itself is known, not only an upper bound.
     pub(super) const fn is_known(&self) -> bool {
         matches!(self.rate, Some((_, RateFrom::Told | RateFrom::Measured)))
     }
@@ -57,7 +59,7 @@ impl TunedPath {
         Some((rate * round_trip.as_secs_f64() / 8.0).ceil() as u64)
     }
 
-    /// Bytes that arrive while a processor is busy with other work.
+    /// Number of bytes that arrive while a processor is busy with other work.
     pub(super) fn meanwhile(&self) -> Option<u64> {
         self.bits_per_s().map(|rate| (rate * AWAY / 8.0).ceil() as u64)
     }

@@ -1,4 +1,4 @@
-//! Settings of the kernel: their names, values and commands.
+//! Names of kernel settings, their values, and the commands that set them.
 
 use netrig_host::HostSettings;
 
@@ -24,12 +24,12 @@ pub const SYSCTLS: [&str; 18] = [
     "net.netfilter.nf_conntrack_max",
 ];
 
-/// The value of a setting that is a number.
+/// The value of a numeric setting. `None` if it cannot be read.
 pub(super) fn number(read: &HostSettings, name: &str) -> Option<u64> {
     read.sysctls.get(name)?.parse().ok()
 }
 
-/// The values of a setting that has three: minimum, default and maximum.
+/// The values of a setting that has a minimum, a default and a maximum. `None` if they cannot be read.
 pub(super) fn three(read: &HostSettings, name: &str) -> Option<[u64; 3]> {
     let mut words = read.sysctls.get(name)?.split_whitespace().map(str::parse);
     let mut next = || words.next()?.ok();

@@ -1,4 +1,4 @@
-//! Tables of hosts and paths with their findings.
+//! Findings for hosts with various settings and paths.
 
 use netrig_core::{Duration, Rate};
 use netrig_host::netlink::{Interface, RingSizes, Route};
@@ -7,7 +7,7 @@ use netrig_host::{EgressInterface, HostSettings};
 use super::{RateFrom, SYSCTLS, SettingFinding, SettingVerdict, TunedPath, Tuning};
 use SettingVerdict::{Fits, TooSmall, Unfit, Unknown};
 
-/// A current Linux host on Ethernet with default settings, except for these.
+/// A current Linux host on Ethernet with default settings, except for those in `otherwise`.
 fn host(otherwise: &[(&str, &str)]) -> HostSettings {
     let usual = [
         ("net.ipv4.tcp_rmem", "4096\t131072\t6291456"),
@@ -68,7 +68,7 @@ fn finding(tuning: &Tuning, name: &str) -> SettingFinding {
     found.unwrap_or_else(|| panic!("{name}: {tuning:#?}")).clone()
 }
 
-/// The verdict on one setting for one path.
+/// The verdict on one setting for one path, and the command that corrects the setting.
 fn told(otherwise: &[(&str, &str)], path: TunedPath, name: &str) -> (SettingVerdict, Option<String>) {
     let finding = finding(&Tuning::of(&host(otherwise), path), name);
     (finding.verdict, finding.mend)
@@ -76,13 +76,13 @@ fn told(otherwise: &[(&str, &str)], path: TunedPath, name: &str) -> (SettingVerd
 
 #[test]
 fn buffers_hold_the_window_of_the_path_and_their_bookkeeping() {
-    // 100 Mbit/s for 40 ms are 500 KB, of which a buffer needs twice as much.
+    // 100 Mbit/s for 40 ms are 500 KB. A buffer needs twice as much.
     let tuning = Tuning::of(&host(&[]), path(100, 40));
     assert_eq!(tuning.window_bytes, Some(500_000));
     let [rmem, wmem] = ["net.ipv4.tcp_rmem", "net.ipv4.tcp_wmem"].map(|name| finding(&tuning, name));
     assert_eq!((rmem.verdict, rmem.needs.as_deref()), (Fits, Some("1 MB at most")));
     assert_eq!((wmem.verdict, wmem.mend), (Fits, None));
-    // 1 Gbit/s for 100 ms are 12.5 MB: 25 MB of buffer, of which the next power of two is 33 554 432.
+    // 1 Gbit/s for 100 ms are 12.5 MB: a buffer of 25 MB. The next power of two is 33 554 432.
     for (name, mend) in [
         ("net.ipv4.tcp_rmem", "sysctl -w net.ipv4.tcp_rmem=\"4096 131072 33554432\""),
         ("net.ipv4.tcp_wmem", "sysctl -w net.ipv4.tcp_wmem=\"4096 16384 33554432\""),
@@ -90,7 +90,7 @@ fn buffers_hold_the_window_of_the_path_and_their_bookkeeping() {
     ] {
         assert_eq!(told(&[], path(1000, 100), name), (TooSmall, Some(mend.to_owned())));
     }
-    // With three quarters of the buffer as its window, as with a quarter.
+    // With a scale of 2, three quarters of the buffer are the window; with -2, a quarter.
     for (scale, needs) in [("2", "666.7 KB at most"), ("-2", "2 MB at most")] {
         let rmem = finding(
             &Tuning::of(&host(&[("net.ipv4.tcp_adv_win_scale", scale)]), path(100, 40)),
@@ -107,7 +107,7 @@ fn buffers_hold_the_window_of_the_path_and_their_bookkeeping() {
 fn who_has_little_memory_for_all_is_told() {
     let small = [("net.ipv4.tcp_mem", "100\t200\t300")];
     let (verdict, mend) = told(&small, path(1000, 100), "net.ipv4.tcp_mem");
-    // 4 · 12.5 MB in pages of 4096 B are 12 208.
+    // 4 · 12.5 MB are 12 208 pages of 4096 B.
     assert_eq!(
         (verdict, mend.as_deref()),
         (TooSmall, Some("sysctl -w net.ipv4.tcp_mem=\"100 16384 32768\""))
@@ -125,7 +125,7 @@ fn options_matter_where_windows_are_large() {
         assert_eq!(told(&off, TunedPath::default(), name), (Unknown, None), "nobody knows the window");
         assert_eq!(told(&[], path(100, 40), name), (Fits, None));
     }
-    // A buffer that does not grow is enough where what it begins with is.
+    // A buffer that does not grow is sufficient if its initial size is.
     let fixed = [("net.ipv4.tcp_moderate_rcvbuf", "0")];
     assert_eq!(told(&fixed, path(5, 10), "net.ipv4.tcp_moderate").0, Fits);
     assert_eq!(told(&fixed, path(100, 40), "net.ipv4.tcp_moderate").0, Unfit);
@@ -137,9 +137,9 @@ fn congestion_controls_are_judged_by_the_path() {
     let name = "net.ipv4.tcp_congestion_control";
     for (control, at, verdict) in [
         ("cubic", path(1000, 100), Fits),
-        // 62.5 KB are 43 segments, half of which take 0.21 s.
+        // 62.5 KB are 43 segments. To regain half of them takes 0.21 s.
         ("reno", path(50, 10), Fits),
-        // 12.5 MB are 8632 segments: 4316 round trips of 100 ms until it is full again.
+        // 12.5 MB are 8632 segments. It takes 4316 round trips of 100 ms until the path is full again.
         ("reno", path(1000, 100), Unfit),
         ("reno", TunedPath::default(), Unknown),
         ("dctcp", path(50, 10), Unfit),
@@ -208,14 +208,14 @@ fn what_the_path_carries_is_held_against_what_the_interface_sends() {
     assert!(why.contains("segments of 1360 B") && why.contains("net.ipv4.tcp_mtu_probing=1"), "{why}");
     let (.., neighbour, _) = told(Some(1400), true, None);
     assert_eq!(neighbour.as_deref(), Some("ip route replace 192.0.2.1 dev eth0 mtu 1400"));
-    // An MTU on the route needs no change.
+    // An MTU that is set on the route needs no change.
     let (verdict, _, mend, why) = told(Some(1400), false, gateway);
     assert!(verdict == Fits && mend.is_none() && why.contains("1360 B"), "{why}");
 }
 
 #[test]
 fn what_comes_while_a_processor_is_away_is_held() {
-    // 1 Gbit/s for 10 ms are 1.25 MB: 834 packets; 10 Gbit/s are ten times as many.
+    // 1 Gbit/s for 10 ms are 1.25 MB or 834 packets. At 10 Gbit/s there are ten times as many.
     assert_eq!(told(&[], path(1000, 1), "net.core.netdev_max_backlog").0, Fits);
     let (verdict, mend) = told(&[], path(10_000, 1), "net.core.netdev_max_backlog");
     assert_eq!((verdict, mend.as_deref()), (TooSmall, Some("sysctl -w net.core.netdev_max_backlog=16384")));
@@ -245,7 +245,8 @@ fn only_a_fast_path_needs_help_of_the_hardware() {
 
 #[test]
 fn an_interface_bounds_what_a_path_needs_and_no_more() {
-    // The interface's own 1 Gbit/s, and a round trip: enough for that is enough; less than that may be enough.
+    // The rate is bounded by the 1 Gbit/s of the interface. A buffer that suffices for this rate fits; whether a
+    // smaller one suffices is unknown.
     let near = TunedPath { round_trip: Some(Duration::from_millis(10)), ..TunedPath::default() };
     let far = TunedPath { round_trip: Some(Duration::from_millis(100)), ..TunedPath::default() };
     assert_eq!(told(&[], near, "net.ipv4.tcp_rmem"), (Fits, None));
@@ -286,13 +287,13 @@ fn what_cannot_be_read_is_unknown() {
     }
 }
 
-/// Every setting of the list affects the findings.
+/// Every setting in [`SYSCTLS`] affects the findings.
 #[test]
 fn every_setting_that_is_read_is_looked_at() {
     let whole = host(&[("net.netfilter.nf_conntrack_count", "1"), ("net.netfilter.nf_conntrack_max", "9")]);
     let tuning = |read: &HostSettings| {
         let mut read = read.clone();
-        // Where the default decides.
+        // With `mq`, the default queue discipline decides.
         read.outlet.as_mut().unwrap().interface.discipline = Some("mq".to_owned());
         Tuning::of(&read, path(1000, 100))
     };
@@ -300,7 +301,7 @@ fn every_setting_that_is_read_is_looked_at() {
         let mut without = whole.clone();
         without.sysctls.remove(name);
         let same = tuning(&without) == tuning(&whole);
-        // Without it the usual share is taken.
+        // Without this setting, the default share is used, so the findings are the same.
         assert!(!same || name == "net.ipv4.tcp_adv_win_scale", "{name}");
     }
 }

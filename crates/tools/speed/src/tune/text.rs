@@ -1,4 +1,4 @@
-//! The findings as a table for people.
+//! The findings as a table.
 
 use netrig_core::number::{rate, time};
 use netrig_core::text::AlignedTable;
@@ -6,7 +6,7 @@ use netrig_core::text::AlignedTable;
 use super::{RateFrom, SettingFinding, SettingVerdict, Tuning};
 
 impl Tuning {
-    /// The path, each setting, and at the end the recommendations.
+    /// The findings as text: the path, each setting, and the recommendations at the end.
     pub fn text(&self) -> String {
         let mut text = heading(self);
         let mut table = AlignedTable::aligned("llll", ["setting", "now", "verdict", "needs"]);

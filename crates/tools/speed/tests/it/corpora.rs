@@ -1,4 +1,4 @@
-//! What is worth keeping of what the parsers of others' protocols were ever given, and random changes to it.
+//! Replays the corpora of the parsers of foreign protocols, with random changes.
 
 use netrig_test_support::corpus::{corpus, replay};
 
@@ -10,7 +10,7 @@ use crate::any_websocket;
 #[test]
 fn what_iperf3_says_is_survived() {
     replay("iperf3_control", 20, 5000, any_iperf3::check);
-    // Inputs that mean well get to the end: what they do not get as far as is not tried.
+    // These inputs are complete tests, so that all stages of the protocol are tested.
     for (name, bytes) in corpus("iperf3_control").iter().filter(|(name, _)| name.starts_with("whole")) {
         assert_eq!(any_iperf3::ends(bytes), 1, "{name}");
     }

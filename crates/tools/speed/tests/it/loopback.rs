@@ -24,7 +24,7 @@ fn key() -> Option<HmacKey> {
     HmacKey::new(KEY)
 }
 
-/// Runs a server while `with` does something with its address.
+/// Runs a server until `with`, which gets its address, returns.
 fn serving<T>(
     order: impl FnOnce(ServerOrder) -> ServerOrder,
     with: impl FnOnce(SocketAddr, &Server) -> T,
@@ -55,7 +55,7 @@ fn measured(server: SocketAddr, phases: Vec<PhaseOrder>) -> Result<SpeedReport, 
     measure(order(server, phases), &AtomicBool::new(false), &mut |_| {})
 }
 
-/// That of IPv6 too, if this host has it.
+/// The loopback addresses of this host: that of IPv4, and that of IPv6 if the host has it.
 fn loopback_addresses() -> Vec<IpAddr> {
     let v6 = UdpSocket::bind((Ipv6Addr::LOCALHOST, 0)).is_ok();
     if !v6 {
@@ -64,7 +64,7 @@ fn loopback_addresses() -> Vec<IpAddr> {
     [Ipv4Addr::LOCALHOST.into()].into_iter().chain(v6.then_some(Ipv6Addr::LOCALHOST.into())).collect()
 }
 
-/// The whole measurement with a server at this address.
+/// Runs a measurement with a server at this address. Returns its report.
 fn measured_at(listen: IpAddr, phases: Vec<PhaseOrder>) -> SpeedReport {
     let report = serving(
         |order| ServerOrder { listen: vec![(listen, 0).into()], ..order },
@@ -99,7 +99,7 @@ fn connections_carry_data_each_way_and_both() {
             assert!(told.at_s.len() > 3 && told.cwnd.iter().any(Option::is_some), "{told:?}");
             assert!(phase.sender.segment.is_some_and(|segment| segment > 500), "{phase:?}");
         }
-        // Echoes come back while nothing goes and while much does.
+        // Echoes come back on the idle path and under load.
         assert!(report.idle.is_some_and(|idle| idle.sent > 5 && idle.lost == 0), "{:?}", report.idle);
         assert!(report.phases[0].delays.is_some_and(|delays| delays.p50_s.is_some_and(|took| took > 0.0)));
     }
@@ -125,18 +125,19 @@ fn datagrams_are_counted_at_both_ends() {
         assert!(added.least_s >= 0.0 && added.mean_s > 0.0 && added.most_s > added.mean_s, "{added:?}");
         let told = phase.series.datagrams.as_ref().unwrap();
         assert_eq!((told.received.last(), told.lost.len()), (Some(&came.received), phase.series.at_s.len()));
-        // Who receives knows of their order and of how their times on the way change; who sends does not.
+        // Only a receiver of datagrams knows their jitter and their order.
         assert!(came.jitter_s > Some(0.0) && came.reordered.is_some(), "{came:?}");
         let receives_too = phase.carrier.way() == Some(DataDirection::Both);
         assert_eq!([sent.jitter_s.is_some(), sent.reordered.is_some()], [receives_too; 2], "{sent:?}");
     }
 }
 
-/// Over IPv4 and IPv6, over one socket of UDP at each end.
+/// Associations work over IPv4 and IPv6. Each end uses one UDP socket.
 #[test]
 fn associations_carry_data_each_way_and_both() {
     for listen in loopback_addresses() {
-        // A flight that a busy machine loses whole is sent again after RTO.Min, 1 s: each half of a phase is longer.
+        // If a busy machine loses a whole flight, it is sent again after RTO.Min, 1 s. Each half of the phase must be
+        // longer than this.
         let sctp = |way, streams| PhaseOrder {
             lasts: Duration::from_secs(3),
             ..phase(Carrier::Sctp { way, streams, size: 1232 })
@@ -147,7 +148,7 @@ fn associations_carry_data_each_way_and_both() {
 
         assert_eq!(report.phases.len(), 4);
         for phase in &report.phases {
-            // A packet of 1232 B has a header of 12 and a chunk's of 16.
+            // A packet of 1232 B has a packet header of 12 B and a chunk header of 16 B.
             assert_eq!(phase.sender.segment, Some(1204), "{phase:?}");
             assert!(phase.throughput.unwrap_or_else(|| panic!("{phase:?}")).bytes > 0);
             let layers = phase.layers.unwrap();
@@ -158,7 +159,8 @@ fn associations_carry_data_each_way_and_both() {
     }
 }
 
-/// A server with a limit says so, holds connections, associations and searches to it, and is named as what limits them.
+/// A server with a rate limit reports the limit and applies it to connections and associations. The verdicts name the
+/// server as the limit.
 #[test]
 fn who_is_held_to_a_rate_hears_that_it_is_the_servers() {
     let rate = Some(Rate::from_bits_per_s(40_000_000));
@@ -206,7 +208,8 @@ fn a_server_for_anybody_must_be_told_so() {
     assert!(error.starts_with("0.0.0.0 can be reached from other hosts: give a key"), "{error}");
 }
 
-/// One at a time: the second is told its place and served after the first.
+/// The server serves one session at a time. The second client is informed of its position in the queue, and is served
+/// after the first.
 #[test]
 fn who_comes_second_waits() {
     serving(
@@ -250,7 +253,8 @@ fn a_client_is_let_in_for_no_more_than_the_server_gives() {
     );
 }
 
-/// Strangers: other protocols, tokens that nobody has, datagrams that ask for an echo. None is answered, and the server goes on.
+/// Other protocols, unknown tokens, and echo requests without a session get no answer. The server continues to serve
+/// others.
 #[test]
 fn strangers_get_nothing() {
     use std::io::{Read as _, Write as _};
@@ -263,7 +267,7 @@ fn strangers_get_nothing() {
                 socket.set_read_timeout(Some(StdDuration::from_secs(20))).unwrap();
                 socket.write_all(bytes).unwrap();
                 let mut answer = Vec::new();
-                // It hangs up, perhaps with an alert of TLS; never with data.
+                // The server closes the connection, perhaps with a TLS alert, but never sends data.
                 let _ = socket.read_to_end(&mut answer);
                 assert!(answer.len() < 64, "{answer:?}");
             }

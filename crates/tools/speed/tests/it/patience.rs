@@ -1,5 +1,6 @@
-//! A server's patience with a client that means no good: a byte at a time buys no time, and what is broken off sends nothing
-//! more. The clients are their own: what they say no client of ours does.
+//! Tests of a server's time limits with malicious clients. A client that sends one byte at a time gains no time, and an
+//! aborted session sends nothing more. The clients are implemented here, because netrig's own client does not behave in
+//! this way.
 
 use std::io::{ErrorKind, Read as _, Write as _};
 use std::net::{Ipv4Addr, SocketAddr, TcpStream, UdpSocket};
@@ -24,7 +25,7 @@ use crate::common::{order, serving, until};
 
 type Stream = StreamOwned<ClientConnection, TcpStream>;
 
-/// A client by hand.
+/// A client that sends single messages.
 struct Client {
     stream: Stream,
     budget: Budget,
@@ -63,7 +64,7 @@ impl Client {
         Preamble { token: self.budget.token, phase: 1, stream }
     }
 
-    /// Opens a phase whose sockets `open` makes.
+    /// Starts a phase. `open` creates its sockets.
     fn begin_with<T>(&mut self, phase: MeasurementPhase, open: impl FnOnce(&Self) -> T) -> T {
         self.say(&FromClient::Prepare(phase));
         assert_eq!(self.hear(), FromServer::Ready);
@@ -87,7 +88,7 @@ impl Client {
         socket
     }
 
-    /// Lets data come down, over a connection or by datagrams.
+    /// Starts a download over a connection or with datagrams.
     fn begin(&mut self, server: SocketAddr, carrier: Carrier) -> Data {
         let phase = MeasurementPhase {
             number: 1,
@@ -110,7 +111,7 @@ enum Data {
 }
 
 impl Data {
-    /// Whether something comes.
+    /// Whether data arrive within this time.
     fn comes_within(&self, patience: StdDuration) -> bool {
         let mut buffer = vec![0; 1 << 16];
         let came = match self {
@@ -126,7 +127,7 @@ impl Data {
         came.is_ok_and(|len| len > 0)
     }
 
-    /// Reads on until nothing comes any more; panics if that does not happen.
+    /// Reads until no more data arrive. Panics if data keep arriving.
     fn falls_silent(&self) {
         let begun = StdInstant::now();
         while self.comes_within(StdDuration::from_secs(1)) {
@@ -147,7 +148,7 @@ fn with(limits: AdmissionLimits, client: impl FnOnce(SocketAddr, &Server)) {
     serving(ServerOrder { limits, ..order(4) }, client);
 }
 
-/// Brings a byte at a time until the connection breaks; for how long that was borne.
+/// Sends one byte at a time until the connection breaks. Returns how long this took.
 fn drip(socket: &mut TcpStream, bytes: impl Iterator<Item = u8>, pause: StdDuration) -> StdDuration {
     let begun = StdInstant::now();
     socket.set_read_timeout(Some(StdDuration::from_millis(1))).unwrap();
@@ -168,7 +169,7 @@ fn drip(socket: &mut TcpStream, bytes: impl Iterator<Item = u8>, pause: StdDurat
     panic!("it took all bytes");
 }
 
-/// A record of TLS 1.3 that promises 16 KiB, and brings them slowly.
+/// The bytes of a TLS 1.3 record whose header announces 16 KiB.
 fn endless_record() -> impl Iterator<Item = u8> {
     [23, 3, 3, 0x40, 0].into_iter().chain(std::iter::repeat(0))
 }
@@ -205,7 +206,8 @@ fn a_client_that_has_had_enough_is_sent_nothing_more() {
     }
 }
 
-/// The handshake's bytes one by one, and then the greeting's.
+/// A client that sends single bytes of the handshake, and one that sends single bytes in place of the greeting, reach a
+/// time limit.
 #[test]
 fn a_byte_at_a_time_takes_no_longer_than_all_at_once() {
     with(order(4).limits, |address, server| {
@@ -229,7 +231,8 @@ fn a_byte_at_a_time_takes_no_longer_than_all_at_once() {
     });
 }
 
-/// What is said meanwhile, or asked to be sent back from ever new ports, makes no session longer.
+/// A session does not become longer if its client sends single bytes on the control connection, or echoes from always
+/// new ports.
 #[test]
 fn no_client_stays_longer_than_it_may() {
     let limits = AdmissionLimits { lasts: Duration::from_secs(6), ..order(4).limits };
@@ -262,7 +265,7 @@ fn no_client_stays_longer_than_it_may() {
     });
 }
 
-/// A server that is told to end tells no report to its end, however slowly it is read.
+/// A server that must stop does not wait until a slow client has read its whole report.
 #[test]
 fn who_is_slow_to_hear_its_report_does_not_keep_the_server_from_ending() {
     const STREAMS: u16 = 128;
@@ -270,7 +273,7 @@ fn who_is_slow_to_hear_its_report_does_not_keep_the_server_from_ending() {
     let (address, stop) = (server.addresses()[0], AtomicBool::new(false));
     std::thread::scope(|scope| {
         let serving = scope.spawn(|| server.serve(&stop));
-        // Of short segments the kernels keep little: it is the server that has the report.
+        // With short segments, the kernels' buffers hold little data, so most of the report is still in the server.
         let buffers = Buffers { receive: Some(1 << 14), ..Buffers::default() };
         let options = TcpOptions { max_segment: Some(536), buffers, ..TcpOptions::default() };
         let local = SocketAddr::new(Ipv4Addr::LOCALHOST.into(), 0);
@@ -285,12 +288,12 @@ fn who_is_slow_to_hear_its_report_does_not_keep_the_server_from_ending() {
             |client: &Client| (0..STREAMS).map(|stream| client.stream(address, stream.into())).collect();
         let streams: Vec<_> = client.begin_with(phase, connect);
 
-        // Until there are some megabytes to tell: far more than the kernel keeps of what is not read.
+        // After this time, the report has several megabytes, far more than the kernel's buffers hold.
         std::thread::sleep(StdDuration::from_millis(2500));
         client.say(&FromClient::End { sent: None });
         while !matches!(client.hear(), FromServer::Counted(_)) {}
         stop.store(true, Ordering::Relaxed);
-        // Until the server has seen that; meanwhile it waits for who does not read.
+        // Meanwhile, the server notices the stop flag. It waits for the client, which does not read.
         std::thread::sleep(StdDuration::from_millis(500));
         let last = loop {
             match client.hear() {
@@ -305,7 +308,8 @@ fn who_is_slow_to_hear_its_report_does_not_keep_the_server_from_ending() {
     });
 }
 
-/// What still comes when a phase is over is waited for, and counts: too much of it ends the session and not only the phase.
+/// At the end of a phase, the server waits for datagrams in flight, and they count. If there are too many, the session
+/// ends, not only the phase.
 #[test]
 fn who_floods_at_the_end_of_a_phase_is_cut_off_there() {
     with(AdmissionLimits { bytes: 5_000_000, ..order(4).limits }, |address, server| {
@@ -320,7 +324,7 @@ fn who_floods_at_the_end_of_a_phase_is_cut_off_there() {
             client.say(&FromClient::End { sent: None });
             scope.spawn(|| {
                 while !over.load(Ordering::Relaxed) {
-                    // Its socket may be gone by now.
+                    // The server may have closed its socket already.
                     let _ = socket.send(&[0; 1200]);
                 }
             });

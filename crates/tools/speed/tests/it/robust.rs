@@ -1,5 +1,5 @@
-//! What a server does with many, and with those who mean no good. What it is held to: nobody starves, nobody is given more than it
-//! may have, memory does not grow, and the others are served.
+//! Tests of a server with many clients and with malicious clients. All clients are served, none gets more than its
+//! limit, the memory does not grow, and malicious clients do not affect others.
 
 use std::io::{Read as _, Write as _};
 use std::net::{Ipv4Addr, SocketAddr, TcpStream, UdpSocket};
@@ -39,15 +39,15 @@ fn carried(
     call.carry(phase, &AtomicBool::new(false), &mut |_: PhaseEvent<'_>| {})
 }
 
-/// What the kernel has given this process, bytes (proc(5): VmRSS).
+/// The resident memory of this process, bytes (proc(5): VmRSS).
 fn resident() -> u64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap();
     let line = status.lines().find(|line| line.starts_with("VmRSS:")).unwrap();
     line.split_whitespace().nth(1).unwrap().parse::<u64>().unwrap() * 1024
 }
 
-/// Two hundred at once where twenty may measure and one megabit per second is each one's part: all are served, none is given
-/// more, and the fifth two hundred take no memory that the second did not.
+/// Two hundred clients connect at the same time, and twenty may measure, each with an equal share of the rate. All are
+/// served within their share. The fifth time, the server needs no more memory than the second time.
 #[test]
 fn two_hundred_at_once_are_served_within_limits_of_twenty() {
     let limits = AdmissionLimits {
@@ -76,7 +76,7 @@ fn two_hundred_at_once_are_served_within_limits_of_twenty() {
                 });
             let carriage = carriage.unwrap();
             let received = carriage.near.counted.iter().map(|counted| counted.received).max().unwrap();
-            // An equal part of the rate, and what the kernel sends ahead.
+            // The limit is the equal share of the rate, plus the data that the kernel sends in advance.
             let most = (carriage.span[1] - carriage.span[0]) / 1000 * 10 / 8 + (4 << 20);
             assert!((1..most).contains(&received), "{received} of {most}");
             served.fetch_add(1, Ordering::Relaxed);
@@ -93,12 +93,12 @@ fn two_hundred_at_once_are_served_within_limits_of_twenty() {
         assert_eq!(server.tally().failures(), Default::default());
         assert!(most.load(Ordering::Relaxed) <= 20);
         println!("resident after each 200: {memory:?} B");
-        // Allocators keep some of what they were given.
+        // Allocators keep some freed memory.
         assert!(memory[4] < memory[1] + (16 << 20), "{memory:?}");
     });
 }
 
-/// A server for four, of which one client measures all the time, while `mischief` is done.
+/// Runs `mischief` against a server while another client measures continuously and must get correct results.
 fn while_another_measures(order: ServerOrder, mischief: impl FnOnce(SocketAddr, &Server)) {
     serving(order, |address, server| {
         let over = AtomicBool::new(false);
@@ -126,8 +126,8 @@ fn while_another_measures(order: ServerOrder, mischief: impl FnOnce(SocketAddr, 
     });
 }
 
-/// Over connections that the server holds to a rate: what one gets beside a flood of strangers' datagrams, a liar and gluttons is
-/// what it gets alone.
+/// The server limits the rate of connections. A client gets the same rate alone as beside a flood of unknown datagrams,
+/// clients that exceed their budget, and a client that exceeds its rate.
 #[test]
 fn others_get_what_they_had_while_some_misbehave() {
     let limits = AdmissionLimits {
@@ -176,7 +176,7 @@ fn others_get_what_they_had_while_some_misbehave() {
     });
 }
 
-/// A connection from one of this host's addresses.
+/// Opens a connection from this address of this host.
 fn from(local: [u8; 4], to: SocketAddr) -> TcpStream {
     use rustix::net::{AddressFamily, SocketType};
     let socket = rustix::net::socket(AddressFamily::INET, SocketType::STREAM, None).unwrap();
@@ -185,7 +185,7 @@ fn from(local: [u8; 4], to: SocketAddr) -> TcpStream {
     socket.into()
 }
 
-/// A connection for data that names somebody else's session from another address is none of it.
+/// A data connection with the token of a session, but from another address, does not belong to the session.
 #[test]
 fn a_connection_from_elsewhere_is_none_of_a_session() {
     let limits = order(4).limits;
@@ -198,7 +198,7 @@ fn a_connection_from_elsewhere_is_none_of_a_session() {
                 stranger.write_all(&preamble.encode()).unwrap();
                 stranger.set_read_timeout(Some(StdDuration::from_secs(20))).unwrap();
                 let mut came = Vec::new();
-                // It hears nothing but the end.
+                // The connection is closed without any data.
                 let _ = stranger.read_to_end(&mut came);
                 came.len()
             });
@@ -218,11 +218,11 @@ fn failures(server: &Server, sentence: &str) -> u64 {
 fn who_floods_with_datagrams_is_cut_off() {
     let limits = AdmissionLimits { bytes: 20_000_000, ..order(4).limits };
     while_another_measures(ServerOrder { limits, ..order(4) }, |address, server| {
-        // Of nobody: they are counted and dropped.
+        // These datagrams belong to no session. They are counted and dropped.
         let socket = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
         (0..20_000).for_each(|_| drop(socket.send_to(&[0; 1000], address)));
         assert!(server.tally().strays.load(Ordering::Relaxed) > 0);
-        // Beyond what it was let in for.
+        // This client requests a higher rate than it was admitted with.
         let mut flooder = call(address, None, Some(Rate::from_bits_per_s(1_000_000))).unwrap();
         let load = |bits_per_s| Carrier::Udp {
             way: DataDirection::Up,
@@ -231,7 +231,7 @@ fn who_floods_with_datagrams_is_cut_off() {
         };
         let error = carried(&mut flooder, phase(load(400_000_000), 3000)).unwrap_err().to_string();
         assert!(error.contains("was admitted with 1000000"), "{error}");
-        // Within, but beyond its bytes.
+        // These clients stay within their rate but exceed their limit of bytes.
         let mut glutton = call(address, None, None).unwrap();
         let error = carried(&mut glutton, phase(load(400_000_000), 5000)).unwrap_err().to_string();
         assert!(error.contains("the session exceeded its limit of bytes"), "{error}");
@@ -259,7 +259,7 @@ fn who_lies_about_its_address_or_its_rate_gets_nothing_by_it() {
                 let quiet = Carrier::Udp { way: DataDirection::Up, size: 100, load };
                 assert!(!carried(&mut liar, phase(quiet, 500)).unwrap().cut_short);
             });
-            // Somebody with its token at another address: nothing counts of what comes from there, and nothing is answered.
+            // Another address uses the token of the session. Its datagrams do not count and are not answered.
             let stranger = UdpSocket::bind("127.0.0.2:0").unwrap();
             stranger.set_read_timeout(Some(StdDuration::from_millis(300))).unwrap();
             let preamble = Preamble { token, phase: 1, stream: 0 };
@@ -270,7 +270,7 @@ fn who_lies_about_its_address_or_its_rate_gets_nothing_by_it() {
         });
         assert!(matches!(error.kind(), std::io::ErrorKind::WouldBlock | std::io::ErrorKind::TimedOut));
         assert!(server.tally().strays.load(Ordering::Relaxed) >= 2);
-        // iperf3's client says 1 Mbit/s and sends 400.
+        // This iperf3 client requests 1 Mbit/s and sends as fast as it can.
         let lies = iperf3_that_lies(address);
         assert!(lies.contains("the rate is above its limit"), "{lies}");
         until("it is counted", || {
@@ -279,7 +279,7 @@ fn who_lies_about_its_address_or_its_rate_gets_nothing_by_it() {
     });
 }
 
-/// What our client of iperf3 is told that asks for 1 Mbit/s and sends what it likes.
+/// Runs an iperf3 client that requests 1 Mbit/s and sends as fast as it can. Returns its error.
 fn iperf3_that_lies(address: SocketAddr) -> String {
     use netrig_speed::iperf3::{ClientEvent, ClientSession, Cookie, TestTransport, datagram};
     let asked = TestParameters {
@@ -333,17 +333,17 @@ fn garbage_and_sudden_ends_are_counted_and_the_others_go_on() {
             drop(say(b"abcdefghijklmnopqrstuvwxyz234567abcd\0"));
             drop(say(b"GET /ndt/v7/upload HTTP/1.1\r\n"));
         }
-        // Those that have not been let in yet are not counted as connections.
+        // Connections whose protocol is not known yet do not count.
         let refused = || failures(server, "unsupported protocol");
         until("those have come and gone", || refused() == 50 && server.now().connections == 1);
-        // JSON that is none, and much of it; a length beyond all.
+        // The first client sends invalid parameters, the second an excessive length.
         let mut socket = say(b"bbcdefghijklmnopqrstuvwxyz234567abcd\0\0\0\0\x05{{{{{");
         let mut answer = Vec::new();
         socket.read_to_end(&mut answer).unwrap();
         assert_eq!(answer[1], 0xfe, "an error of iperf3's: {answer:?}");
         let mut socket = say(b"cbcdefghijklmnopqrstuvwxyz234567abcd\0\xff\xff\xff\xff");
         socket.read_to_end(&mut answer).unwrap();
-        // Closed in the middle of a phase.
+        // This client closes its connection during a phase.
         let mut gone = call(address, None, None).unwrap();
         let cut = AtomicBool::new(false);
         let carriage = gone.carry(phase(tcp(DataDirection::Down), 20_000), &cut, &mut |news| {
@@ -360,18 +360,18 @@ fn garbage_and_sudden_ends_are_counted_and_the_others_go_on() {
     });
 }
 
-/// Whoever was let in and does nothing has its place until its time is over, and no longer.
+/// An admitted client that does nothing keeps its slot until its time limit, and no longer.
 #[test]
 fn who_holds_a_place_and_does_nothing_loses_it() {
     let limits = AdmissionLimits { lasts: Duration::from_secs(5), ..order(1).limits };
     serving(ServerOrder { limits, ..order(1) }, |address, server| {
         let holds = call(address, None, None).unwrap();
-        // The next one waits for its place.
+        // The next client waits until the slot is free.
         let mut next = call(address, None, None).unwrap();
         until("it is counted", || failures(server, "the session exceeded its time limit") == 1);
         assert!(!carried(&mut next, phase(tcp(DataDirection::Up), 200)).unwrap().cut_short);
         drop((holds, next));
-        // So does a client of iperf3 that does not end, and an object that nobody reads.
+        // The same applies to a client that requests an object and does not read it.
         until("its place is free", || server.now().measuring == 0);
         let mut holds = TcpStream::connect(address).unwrap();
         holds.write_all(b"GET /object/900000000 HTTP/1.1\r\n\r\n").unwrap();
@@ -380,10 +380,11 @@ fn who_holds_a_place_and_does_nothing_loses_it() {
     });
 }
 
-/// Connections that say nothing, as many as one address may have: others are served, and so is it when they have gone.
+/// One address opens as many silent connections as it may have. Other sessions are served meanwhile, and the address is
+/// served again after these connections have ended.
 #[test]
 fn silent_connections_keep_nobody_out() {
-    // One that is not of the loopback interface may have so many without being told so.
+    // Addresses that are not loopback addresses have such a limit by default.
     let order = ServerOrder { connections_per_address: Some(72), ..order(4) };
     while_another_measures(order, |address, server| {
         let silent: Vec<_> = (0..400).filter_map(|_| TcpStream::connect(address).ok()).collect();

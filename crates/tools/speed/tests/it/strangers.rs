@@ -1,4 +1,4 @@
-//! What a stranger has of a speed server over UDP: nothing, with a session's token or without one.
+//! A speed server sends no UDP datagrams to an unknown address, even if its datagrams have the token of a session.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration as StdDuration;
@@ -14,7 +14,7 @@ use crate::common::{call_order, order, serving, until};
 #[test]
 fn no_speed_server_sends_a_stranger_anything() {
     let rows = serving(order(4), |address, server| {
-        // The session of another client; the strangers know its token.
+        // The session of another client. The unknown addresses use its token.
         let call =
             SpeedCall::connect(call_order(address, None), &AtomicBool::new(false), &mut |_, _| {}).unwrap();
         let preamble = Preamble { token: call.budget().token, phase: 1, stream: 0 };

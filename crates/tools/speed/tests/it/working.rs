@@ -1,4 +1,4 @@
-//! What is measured beside the load: delays in each direction, and responsiveness.
+//! Tests of the measurements under load: delays in each direction, and responsiveness.
 
 use std::net::SocketAddr;
 use std::sync::atomic::AtomicBool;
@@ -16,7 +16,7 @@ use netrig_speed::serve::{ClientProtocol, Server};
 
 use crate::common;
 
-/// Runs a server while `with` does something with its address.
+/// Runs a server until `with`, which gets its address, returns.
 fn serving(with: impl FnOnce(SocketAddr, &Server)) {
     common::serving(common::order(1), with);
 }
@@ -43,7 +43,7 @@ fn new_connections_and_loaded_ones_respond_while_data_flows() {
         assert!(told.rpm.both.is_some() && told.rpm_p50.both.is_some(), "{told:?}");
         assert_eq!(told.connect.delays.lost, 0, "{told:?}");
         assert!(told.loaded.is_some_and(|loaded| loaded.delays.sent > 10), "{told:?}");
-        // Each part takes time, and a probe is nothing that the server counts as broken off.
+        // Each part takes time. The server does not count a probe as a session or as a failure.
         for part in [told.connect, told.secure, told.answer] {
             assert!(part.delays.least_s.is_some_and(|least| least > 0.0));
         }
@@ -51,13 +51,14 @@ fn new_connections_and_loaded_ones_respond_while_data_flows() {
         assert!(has.tally().failures().is_empty(), "{:?}", has.tally().failures());
         let ways = OneWay::of(rounds.iter(), clocks(&rounds, one_clock)).unwrap();
         assert_eq!(ways.bound_s, 0.0);
-        // Both ways together are what there and back takes, whatever each echo took.
+        // Both ends read the same clock, so no one-way delay is negative.
         let sum = |of: fn(&OneWay) -> Option<f64>| of(&ways).unwrap();
         assert!(sum(|ways| ways.up.least_s) >= 0.0 && sum(|ways| ways.down.least_s) >= 0.0, "{ways:?}");
     });
 }
 
-/// Data that goes both ways at once: what loaded connections tell comes from both ends, and new ones respond meanwhile.
+/// Data is sent in both directions at the same time. The responsiveness of each direction has round-trip times of the
+/// loading connections, from both ends, and of new connections.
 #[test]
 fn both_ways_at_once_have_their_responsiveness() {
     serving(|server, _| {

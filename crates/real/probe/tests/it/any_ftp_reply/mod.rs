@@ -1,5 +1,5 @@
-//! The property for any bytes from an FTP server. `fuzz/` searches counterexamples, and the test `corpora` replays the
-//! corpus.
+//! A property that must hold for any bytes from an FTP server. `fuzz/` searches for counterexamples, and the test
+//! `corpora` replays the corpus.
 
 use std::io::{Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
@@ -11,17 +11,17 @@ use netrig_probe::ProbeError;
 use netrig_probe::transfer::{FtpOrder, converse};
 use netrig_traffic::FtpDirection;
 
-/// Bytes that are stored and fetched.
+/// Number of bytes that are stored and fetched.
 const BYTES: u64 = 100;
 
-/// The server sends all bytes at once, without waiting for commands, and then nothing more. The session succeeds or
-/// fails with an error of one line. This holds over both IP versions, which state the data port differently, and in
-/// both directions. The data connection goes to this test, whatever port the reply names.
+/// The server sends all bytes immediately, without waiting for commands, and then closes its direction. The session
+/// succeeds or fails with an error of one line. This holds over both IP versions, which state the data port
+/// differently, and in both directions. The data connection goes to this test, regardless of the port in the reply.
 pub fn check(bytes: &[u8]) {
     sessions(bytes);
 }
 
-/// Number of successful sessions of four.
+/// Runs four sessions and returns how many succeed.
 pub fn sessions(bytes: &[u8]) -> usize {
     let mut succeeded = 0;
     for at in ["127.0.0.1:0", "[::1]:0"] {
@@ -65,7 +65,7 @@ fn succeeds(listener: &TcpListener, order: &FtpOrder, says: &[u8]) -> bool {
                 far.write_all(&[7; BYTES as usize]).map_err(|error| error.to_string())?;
                 far.shutdown(Shutdown::Write).map_err(|error| error.to_string())?;
             }
-            // The stored bytes fit into the socket's buffer and need no reader.
+            // The stored bytes fit into the socket's buffer, so this end need not read them.
             held.lock().expect("nobody panics with it").push(far);
             Ok(near)
         })
@@ -84,7 +84,7 @@ fn succeeds(listener: &TcpListener, order: &FtpOrder, says: &[u8]) -> bool {
     talk.is_ok()
 }
 
-/// At most 200 characters and no control characters.
+/// Whether a text has at most 200 characters and no control characters.
 fn one_line(text: &str) -> bool {
     text.chars().count() <= 200 && !text.contains(char::is_control)
 }

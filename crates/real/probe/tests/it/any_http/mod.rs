@@ -1,5 +1,5 @@
-//! The property for any octets from an HTTP server or client. `fuzz/` searches counterexamples, and the test `corpora`
-//! replays the corpus.
+//! A property that must hold for any octets from an HTTP server or client. `fuzz/` searches for counterexamples, and
+//! the test `corpora` replays the corpus.
 
 use netrig_host::http::body::HttpBody;
 use netrig_host::http::message::{HttpRequest, HttpResponse, LONGEST_HEAD, MOST_FIELDS};
@@ -9,8 +9,8 @@ use netrig_probe::web::answer::Objects;
 /// Maximum size of an object, octets.
 const LONGEST: u64 = 1_000_000;
 
-/// A head is parsed as a whole or not at all, and the octets behind it do not matter. The end of a body does not depend
-/// on its pieces. The server's answers are limited.
+/// A head is parsed completely or not at all, and the octets after it do not affect the result. The end of a body does
+/// not depend on how its octets are split into pieces. The server's answers do not exceed the limit.
 pub fn check(bytes: &[u8]) {
     if let Ok(Some((request, len))) = HttpRequest::read(bytes) {
         assert!(len <= bytes.len().min(LONGEST_HEAD) && request.fields.len() <= MOST_FIELDS);

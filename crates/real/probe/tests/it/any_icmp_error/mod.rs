@@ -1,13 +1,13 @@
-//! The property for any ICMP message about a packet. `fuzz/` searches counterexamples, and the test `corpora` replays
-//! the corpus.
+//! A property that must hold for any ICMP message about a packet. `fuzz/` searches for counterexamples, and the test
+//! `corpora` replays the corpus.
 //!
 //! | octets | what |
 //! |---|---|
-//! | 0 | bits 0 and 1: UDP, ICMP or TCP; bit 2: IPv6; bit 3: the message states where the extension is |
+//! | 0 | bits 0 and 1: UDP, ICMP or TCP; bit 2: IPv6; bit 3: the message states the position of the extension |
 //! | 1, 2 | type and code |
 //! | 3–6 | the MTU |
-//! | 7, 8 | where the extension is |
-//! | 9 and on | the quote of the packet |
+//! | 7, 8 | the position of the extension |
+//! | from 9 | the quote of the packet |
 
 use netrig_core::{Duration, Instant};
 use netrig_probe::flow::packet::{FlowMethod, ProbeFlow, Quote};
@@ -21,11 +21,11 @@ use netrig_probe::trace::course;
 use netrig_probe::trace::course::TraceCourse;
 use netrig_probe::trace::speed::SpeedPlan;
 
-/// The token of the corpus: `netrig!!`.
+/// The flow token in the messages of the corpus: `netrig!!`.
 const TOKEN: u64 = u64::from_be_bytes(*b"netrig!!");
 
-/// Parsing does not fail. A trace or a search that believes the message ends, and takes nothing as received that was
-/// not.
+/// Parsing does not fail. A trace that gets only this message, and an MTU search that gets only this message, both end.
+/// They report no packet as received that was not received.
 pub fn check(bytes: &[u8]) {
     let Some((&[what, kind, code, a, b, c, d, high, low], repeated)) = bytes.split_first_chunk::<9>() else {
         return;
@@ -55,7 +55,7 @@ pub fn check(bytes: &[u8]) {
     search_with(quote, mtu);
 }
 
-/// A trace in which all packets get this response.
+/// Runs a trace in which every packet gets this response.
 fn trace(flow: &ProbeFlow, quote: Quote, kind: ResponseKind, extension: &Extension) {
     let plan = course::TracePlan {
         first: 1,
@@ -92,7 +92,7 @@ fn trace(flow: &ProbeFlow, quote: Quote, kind: ResponseKind, extension: &Extensi
     panic!("it does not end");
 }
 
-/// A search in which every packet gets this report, if it belongs to the packet, and nothing else.
+/// Runs an MTU search in which every packet gets this report, if the report quotes the packet, and no other response.
 fn search_with(quote: Quote, mtu: u32) {
     let plan = search::PathMtuPlan::new(68, 1200, 1500, 2, Duration::from_millis(100)).expect("a plan");
     let (mut search, mut now) = (PathMtuSearch::new(plan), Instant::ZERO);

@@ -1,5 +1,5 @@
-//! The property for any bytes that arrive as a STAMP packet. `fuzz/` searches counterexamples, and the test `corpora`
-//! replays the corpus.
+//! A property that must hold for any bytes that arrive as a STAMP packet. `fuzz/` searches for counterexamples, and the
+//! test `corpora` replays the corpus.
 
 use netrig_core::Prefix;
 use netrig_probe::stamp::reflect::ReflectorSessions;
@@ -10,14 +10,14 @@ use netrig_probe::stamp::{
 /// A time in 2026, ns since 1970.
 const NOW: u64 = 1_790_000_000_000_000_000;
 
-/// The bytes are accepted or refused in both modes. A reflector's answer has the same length; no reflector answers it,
-/// and a sender can parse it.
+/// The bytes are accepted or rejected without a panic in both modes. If a reflector answers, the answer has the same
+/// length, no reflector answers it, and a sender can parse it.
 pub fn check(bytes: &[u8]) {
     let key = HmacKey::new(&[7; 32]).expect("32 octets are enough");
     for key in [None, Some(key)] {
         let _ = (TestPacket::decode(bytes, key.as_ref()), ReflectedPacket::decode(bytes, key.as_ref()));
         reflect(bytes, key.as_ref());
-        // The HMAC is corrected, so that the code behind the check is tested too.
+        // The HMAC is corrected, so that the code after the check is tested too.
         if let Some(key) = &key
             && bytes.len() >= packet::BASE_AUTHENTICATED
         {

@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use crate::iperf3::parameters::{TestDirection, TestParameters, TestTransport};
 use crate::iperf3::results::{CpuUse, ServerOutput};
 
-/// The end of the test that makes the document.
+/// The end of the test that writes the document.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum TestRole {
     /// The client, with the host and port to which it connected.
@@ -17,21 +17,21 @@ pub enum TestRole {
     },
     /// The server, with the address of its client.
     Server {
-        /// The client's address of the control connection.
+        /// The client's address on the control connection.
         client: SocketAddr,
     },
 }
 
-/// The state at the start of the test.
+/// The start section of the document: properties of the test that are known when it starts.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DocumentStart {
-    /// The program and its version. Some readers expect `iperf 3.` at the start.
+    /// The program and its version. Some readers expect the text to begin with `iperf 3.`.
     pub version: String,
     /// The kernel, as printed by `uname -a`.
     pub system: String,
     /// The time, s since 1970.
     pub unix_seconds: u64,
-    /// Which end this is.
+    /// The end of the test that writes the document.
     pub role: TestRole,
     /// The cookie of the test.
     pub cookie: String,
@@ -48,7 +48,7 @@ pub struct DocumentStart {
 /// The endpoints of a stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct StreamPath {
-    /// Identifies the stream. iperf3 uses the number of the socket.
+    /// Identifier of the stream. iperf3 uses the number of its socket.
     pub socket: u32,
     /// The address of this end.
     pub local: SocketAddr,
@@ -91,28 +91,28 @@ pub struct UdpReadings {
 pub struct StreamInterval {
     /// Start of the interval, s after the start of the test or the end of the warm-up.
     pub start: f64,
-    /// End of the interval, s.
+    /// End of the interval, s after the same origin.
     pub end: f64,
     /// Whether the interval is in the warm-up.
     pub omitted: bool,
     /// Bytes sent or received.
     pub bytes: u64,
-    /// For a TCP sender, if the kernel reports it.
+    /// Counters of a TCP sender, if the kernel reports them.
     pub tcp: Option<TcpReadings>,
-    /// For UDP.
+    /// Counts of datagrams; zero for TCP.
     pub udp: UdpReadings,
 }
 
 /// Totals of a stream at one end, without the warm-up.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct StreamTotals {
-    /// Duration, s.
+    /// Duration without the warm-up, s.
     pub seconds: f64,
     /// Bytes sent or received.
     pub bytes: u64,
     /// Segments retransmitted, for a TCP sender that counts them.
     pub retransmits: Option<u64>,
-    /// For UDP.
+    /// Counts of datagrams; zero for TCP.
     pub udp: UdpReadings,
 }
 
@@ -125,16 +125,16 @@ pub struct StreamReadings {
     pub sends: bool,
     /// The intervals of this end in the order of time. All streams have the same intervals.
     pub intervals: Vec<StreamInterval>,
-    /// The totals of this end. Absent if the test ended early.
+    /// The totals of this end. `None` if the test ended early.
     pub local: Option<StreamTotals>,
-    /// The totals of the peer.
+    /// The totals of the peer, if it has reported them.
     pub remote: Option<StreamTotals>,
 }
 
 /// The content of a document. [`json`](Self::json) writes it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct TestDocument {
-    /// The state at the start.
+    /// The start section.
     pub start: DocumentStart,
     /// All streams in the order of their numbers.
     pub streams: Vec<StreamReadings>,
@@ -146,9 +146,9 @@ pub struct TestDocument {
     pub congestion: Option<String>,
     /// Congestion control of the peer.
     pub remote_congestion: Option<String>,
-    /// The output of the server.
+    /// The output of the server, if it was requested and received.
     pub server_output: Option<ServerOutput>,
-    /// Why the test ended early.
+    /// Why the test ended early, if it did.
     pub error: Option<String>,
 }
 
@@ -157,8 +157,8 @@ impl TestDocument {
         self.start.asked.transport == TestTransport::Tcp
     }
 
-    /// The directions of a test in the order of iperf3: first the data of the client, then that of the server. Sums of the second
-    /// direction have other names.
+    /// The directions of a test in the order of iperf3: first the data that the client sends, then the data that the
+    /// server sends. Sums of the second direction have other names.
     pub(super) fn halves(&self) -> Vec<DirectionStreams<'_>> {
         let client = matches!(self.start.role, TestRole::Client { .. });
         let half = |up: bool, second: bool| DirectionStreams {
@@ -178,7 +178,7 @@ impl TestDocument {
 pub(super) struct DirectionStreams<'a> {
     /// Whether this end sends.
     pub sends: bool,
-    /// Whether it is the second of two directions.
+    /// Whether this is the second direction of a bidirectional test.
     pub second: bool,
     pub streams: Vec<&'a StreamReadings>,
 }

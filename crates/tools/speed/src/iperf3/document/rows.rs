@@ -7,7 +7,7 @@ use super::readings::{
     DirectionStreams, StreamInterval, StreamReadings, StreamTotals, TcpReadings, TestDocument, UdpReadings,
 };
 
-/// A row. Values that its kind does not have are left out.
+/// A row of the document. Values that this kind of row does not have are omitted.
 #[derive(Clone, Default, Serialize)]
 pub(super) struct JsonRow {
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -48,7 +48,7 @@ struct TcpSenderState {
     pmtu: u64,
 }
 
-/// Extremes of a TCP sender in the whole test.
+/// Extremes of a TCP sender over the whole test.
 #[derive(Clone, Serialize)]
 struct TcpExtremes {
     max_snd_cwnd: u64,
@@ -87,12 +87,12 @@ impl JsonRow {
     }
 }
 
-/// A quotient. 0 if the divisor is 0.
+/// `part` divided by `whole`; 0 if `whole` is 0.
 fn ratio(part: f64, whole: f64) -> f64 {
     if whole > 0.0 { part / whole } else { 0.0 }
 }
 
-/// One interval of all streams.
+/// The rows of all streams in one interval.
 #[derive(Serialize)]
 pub(super) struct JsonInterval {
     streams: Vec<JsonRow>,
@@ -102,7 +102,7 @@ pub(super) struct JsonInterval {
     sum_bidir_reverse: Option<JsonRow>,
 }
 
-/// All intervals of a test.
+/// The rows of all intervals of a test.
 pub(super) fn interval_rows(document: &TestDocument) -> Vec<JsonInterval> {
     let tcp = document.is_tcp();
     let halves = document.halves();
@@ -145,7 +145,7 @@ fn stream_row(stream: &StreamReadings, interval: &StreamInterval, tcp: bool) -> 
     }
 }
 
-/// The sum of all streams of a direction. The times are those of the first stream.
+/// The sum over all streams of a direction in one interval. The times are those of the first stream.
 fn sum_row(
     half: &DirectionStreams<'_>,
     intervals: &[(&StreamReadings, &StreamInterval)],
@@ -165,7 +165,7 @@ fn sum_row(
     })
 }
 
-/// Sums of counts, and the mean of the jitter.
+/// The sums of the counts of several streams, and the mean of their jitter.
 fn sum_udp(readings: impl Iterator<Item = UdpReadings>) -> UdpReadings {
     let (mut sum, mut streams) = (UdpReadings::default(), 0_u32);
     for read in readings {
@@ -257,7 +257,7 @@ struct StreamEnds<'a> {
 }
 
 impl<'a> StreamEnds<'a> {
-    /// Missing totals of the peer become zero with the same duration.
+    /// Totals of the peer that are missing are replaced by zeros with the duration of this end.
     fn new(stream: &'a StreamReadings) -> Option<Self> {
         let local = stream.local?;
         let remote =
@@ -266,7 +266,7 @@ impl<'a> StreamEnds<'a> {
         Some(Self { stream, sent, received })
     }
 
-    /// The counts of the receiver, with the number of packets of the sender if known.
+    /// The counts of the receiver, with the sender's number of packets if it is known.
     fn udp(&self) -> UdpReadings {
         let packets = if self.sent.udp.packets > 0 { self.sent } else { self.received }.udp.packets;
         UdpReadings { packets, ..self.received.udp }
@@ -370,7 +370,7 @@ fn udp_sums(half: &DirectionStreams<'_>, ends: &[StreamEnds<'_>]) -> JsonSums {
     let received = UdpReadings { packets: ends.iter().map(|ends| ends.received.udp.packets).sum(), ..all };
     let of_sent = end_sum(half, ends, |ends| ends.sent);
     let of_received = end_sum(half, ends, |ends| ends.received);
-    // The first sum has the sent data with the duration of the receiver and the rate of the sender.
+    // The entry `sum` has the amount and the rate of the sent data, with the receiver's duration.
     let both = JsonRow {
         end: of_received.end,
         seconds: of_received.seconds,

@@ -1,4 +1,5 @@
-//! The content of the document, computed by hand. Its names are compared with those of the program in `tests/it/iperf3/mod.rs`.
+//! Compares the content of the document with values that were computed by hand. Its names are compared with those of
+//! iperf3 in `tests/it/iperf3/mod.rs`.
 
 use super::*;
 use crate::iperf3::{CpuUse, TestParameters};

@@ -1,4 +1,4 @@
-//! Frames of the RFC, invalid frames, and any bytes.
+//! Tests with the frames of the RFC, invalid frames, and arbitrary bytes.
 
 use proptest::prelude::*;
 
@@ -21,7 +21,7 @@ fn of_server(bytes: &[u8]) -> Result<Vec<FrameItem>, FrameError> {
     items(&mut FrameReader::of_server(), bytes)
 }
 
-/// RFC 6455 section 5.7.
+/// The examples of RFC 6455 section 5.7.
 #[test]
 fn the_examples_of_the_rfc() {
     let hello = || FrameItem::Text("Hello".into());
@@ -93,7 +93,7 @@ fn a_message_in_parts_has_a_limit_too() {
     assert_eq!(items(&mut reader, b"\x00\x01a"), Err(FrameError::TooLong));
 }
 
-/// Pieces of binary messages belong together.
+/// Joins consecutive pieces of binary messages.
 fn joined(items: Vec<FrameItem>) -> Vec<FrameItem> {
     let mut joined: Vec<FrameItem> = Vec::new();
     for item in items {
@@ -105,7 +105,7 @@ fn joined(items: Vec<FrameItem>) -> Vec<FrameItem> {
     joined
 }
 
-/// Frames that are mostly valid.
+/// Generates a stream of frames that are mostly valid.
 fn stream() -> impl Strategy<Value = Vec<u8>> {
     let frame = (any::<u8>(), proptest::collection::vec(any::<u8>(), 0..200), any::<[u8; 4]>(), 0..8)
         .prop_map(|(first, payload, key, kind)| {

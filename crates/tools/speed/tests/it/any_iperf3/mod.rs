@@ -1,5 +1,5 @@
-//! What holds for any bytes that come over iperf3's connection for control: the property that `fuzz/` searches a
-//! counterexample of, and that the test `corpora` replays.
+//! A property that must hold for any bytes that arrive on iperf3's control connection. `fuzz/` searches for
+//! counterexamples, and the test `corpora` replays the corpus.
 
 use netrig_core::Instant;
 use netrig_speed::iperf3::{
@@ -7,8 +7,9 @@ use netrig_speed::iperf3::{
     TestParameters, TestResults, stream_id,
 };
 
-/// The bytes are parameters, results, what a client says or what a server says, or an error, and the ends of a test end once.
-/// Bytes that come one by one are the bytes. What was understood is understood again as the same.
+/// The bytes are parsed as parameters, results, and messages of a client and of a server. Each end of a test ends at
+/// most once. The result does not depend on the pieces in which the bytes arrive. What was parsed can be encoded and
+/// parsed again.
 pub fn check(bytes: &[u8]) {
     if let Ok(asked) = TestParameters::read(bytes) {
         assert_eq!(TestParameters::read(&asked.write()).ok(), Some(asked));
@@ -27,7 +28,8 @@ pub fn check(bytes: &[u8]) {
     assert_eq!(unanswered(bytes, bytes.len().max(1)), unanswered(bytes, 1));
 }
 
-/// What a server says to a client that it does not admit.
+/// The bytes and events of a server that has received these bytes in pieces of `piece` bytes and does not admit the
+/// test.
 fn unanswered(bytes: &[u8], piece: usize) -> (Option<Vec<u8>>, Vec<String>) {
     let mut server = ServerSession::new(Instant::ZERO, TestLimits::default());
     bytes.chunks(piece).for_each(|bytes| server.handle_bytes(Instant::ZERO, bytes));
@@ -37,7 +39,7 @@ fn unanswered(bytes: &[u8], piece: usize) -> (Option<Vec<u8>>, Vec<String>) {
     )
 }
 
-/// How many tests come to their end, if a client says this, or a server does.
+/// Number of tests that end successfully, in which these bytes come from a client or from a server.
 pub fn ends(bytes: &[u8]) -> usize {
     usize::from(server_ends(bytes)) + usize::from(client_ends(bytes))
 }
@@ -47,7 +49,8 @@ fn found(streams: u32) -> TestResults {
     TestResults { streams: (0..streams).map(stream).collect(), ..TestResults::default() }
 }
 
-/// Whether a test comes to its end that a client asks for with these bytes. The server does at once what is asked of it.
+/// Whether a server ends a test successfully, if a client sends these bytes. The server's owner answers each event
+/// immediately.
 fn server_ends(bytes: &[u8]) -> bool {
     let mut server = ServerSession::new(Instant::ZERO, TestLimits::default());
     let (mut streams, mut ends) = (1, Vec::new());
@@ -70,7 +73,7 @@ fn server_ends(bytes: &[u8]) -> bool {
     ends == [true]
 }
 
-/// Whether a test comes to its end that a server answers with these bytes.
+/// Whether a client ends a test successfully, if a server sends these bytes.
 fn client_ends(bytes: &[u8]) -> bool {
     let cookie = Cookie::new([0; COOKIE_LEN - 1]);
     let mut client = ClientSession::new(Instant::ZERO, cookie, TestParameters::default());

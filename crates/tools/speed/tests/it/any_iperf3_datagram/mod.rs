@@ -1,10 +1,11 @@
-//! What holds for any datagrams that come to a stream of iperf3's: the property that `fuzz/` searches a counterexample of, and
-//! that the test `corpora` replays.
+//! A property that must hold for any datagrams that arrive at a UDP stream of iperf3. `fuzz/` searches for
+//! counterexamples, and the test `corpora` replays the corpus.
 
 use netrig_core::Duration;
 use netrig_speed::iperf3::datagram::{CounterWidth, DatagramHeader, LEAST, is_reply, reply};
 
-/// The bytes are words that open a stream, their answer, or datagrams one behind the other, and are read as they are written.
+/// The bytes are parsed as a datagram that opens a stream, as its answer, and as a sequence of data datagrams. A parsed
+/// header can be encoded and gives the same value again.
 pub fn check(bytes: &[u8]) {
     if let Some(answer) = reply(bytes) {
         assert!(is_reply(&answer) || is_reply(bytes), "what is answered opens a stream somewhere");
@@ -15,7 +16,7 @@ pub fn check(bytes: &[u8]) {
                 assert!(datagram.len() < counter.header_len());
                 continue;
             };
-            // Seconds have 32 bits, which more microseconds than a second has may carry over.
+            // The seconds have 32 bits. They can overflow if the field of microseconds exceeds one second.
             if header.sent < Duration::from_secs(1 << 32) {
                 let mut again = [0; LEAST];
                 assert!(header.write(counter, &mut again));

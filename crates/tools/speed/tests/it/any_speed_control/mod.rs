@@ -1,5 +1,5 @@
-//! What holds for any bytes that come to a server of the meter, before and in a session: the property that `fuzz/` searches a
-//! counterexample of, and that the test `corpora` replays.
+//! A property that must hold for any bytes that a server of the meter receives, before and in a session. `fuzz/`
+//! searches for counterexamples, and the test `corpora` replays the corpus.
 
 use netrig_host::frames::{FrameError, MAX_FRAME, read_frame, write_frame};
 use netrig_probe::greeting::{ClientGreeting, ServerGreeting};
@@ -10,8 +10,9 @@ use netrig_speed::protocol::{
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-/// The bytes are an opening, a preamble, an echo, and words of a client or of a server, of a greeting too, or none of them: what was understood is
-/// written as it came, and no session goes on behind a violation or carries what was not agreed on.
+/// The bytes are parsed as an opening, a preamble, an echo, and as messages of a client, of a server and of a greeting.
+/// What can be parsed can be encoded and gives the same value again. A session ends at a violation and never starts a
+/// phase that was not prepared.
 pub fn check(bytes: &[u8]) {
     for end in 0..=bytes.len().min(PREAMBLE_LEN + 1) {
         let _ = ConnectionOpening::of(&bytes[..end]);
@@ -31,12 +32,12 @@ pub fn check(bytes: &[u8]) {
     }
 }
 
-/// How many words of a client the bytes are.
+/// Number of messages of a client in the bytes.
 pub fn said(bytes: &[u8]) -> usize {
     words::<FromClient>(bytes).len()
 }
 
-/// A session that hears all of it, and is let in as soon as it asks.
+/// Passes these messages to a session, which is admitted as soon as it requests admission.
 fn of_client(words: Vec<FromClient>) {
     let mut session = SpeedSession::new();
     let (mut promised, mut last) = (None, None);
@@ -60,7 +61,7 @@ fn of_client(words: Vec<FromClient>) {
     }
 }
 
-/// The words that the bytes are, up to what is none.
+/// Parses the messages in the bytes, up to the first that is invalid. Checks that each can be encoded again.
 fn words<T>(mut stream: &[u8]) -> Vec<T>
 where
     T: Serialize + DeserializeOwned + PartialEq + std::fmt::Debug,
@@ -72,7 +73,7 @@ where
                 let mut written = Vec::new();
                 match write_frame(&mut written, &word) {
                     Ok(()) => assert_eq!(read_frame::<T>(&mut &written[..]).unwrap().as_ref(), Some(&word)),
-                    // What was read may take more bytes to write.
+                    // The encoding of a parsed message may be longer than the received bytes.
                     Err(FrameError::TooLong { .. }) => {}
                     Err(error) => panic!("{error}: {word:?}"),
                 }

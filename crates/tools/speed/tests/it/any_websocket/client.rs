@@ -1,4 +1,4 @@
-//! A client of ndt7, including the request that opens the WebSocket: the peer of netrig's server in tests.
+//! A client of ndt7, including the request that opens the WebSocket. It is the peer of netrig's server in tests.
 
 use std::collections::VecDeque;
 
@@ -14,10 +14,10 @@ const KEY: [&str; 2] = ["dGhlIHNhbXBsZSBub25jZQ==", "s3pPLMBiTxaQ9kYGzzhZRbK+xOo
 /// Length of a load message, bytes.
 const LOAD: usize = 1 << 17;
 
-/// Time limit of the server's answer to the request.
+/// Time limit for the server's answer to the request.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// The most unsent bytes for a server that does not read.
+/// Maximum number of unsent bytes for a server that does not read.
 const MOST_UNSENT: usize = 64 * 1024;
 
 /// An event of a session for the owner of the socket.
@@ -34,25 +34,25 @@ pub enum ClientEvent {
 /// Why a test failed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ClientError {
-    /// The answer to the request is no HTTP.
+    /// The answer to the request is not HTTP.
     Http(HttpError),
     /// The server refused the WebSocket.
     Status(u16),
     /// The answer does not match the request, or has another subprotocol.
     Answer,
-    /// Invalid WebSocket frames.
+    /// The server sent invalid WebSocket frames.
     Frame(FrameError),
-    /// Data in the wrong direction.
+    /// The server sent data in an upload.
     Data,
-    /// Too many pings without reading the answers.
+    /// The server sent too many pings and did not read the answers.
     Flood,
-    /// The server is silent or does not close.
+    /// The server did not answer or did not close the WebSocket in time.
     Overtime,
-    /// The connection was closed.
+    /// The server closed the connection without a close frame.
     Closed,
 }
 
-/// The client's end of a test. Its use is that of `ServerSession`.
+/// The client's end of a test. It is used like `ServerSession`.
 #[derive(Debug)]
 pub struct ClientSession {
     test: Ndt7Test,
@@ -62,7 +62,7 @@ pub struct ClientSession {
     began: Option<Instant>,
     deadline: Instant,
     reader: FrameReader,
-    /// Bytes of all load messages but the last, and of the last.
+    /// Number of bytes of all load messages except the last, and of the last load message.
     sent: [u64; 2],
     received: u64,
     out: Vec<u8>,
@@ -74,13 +74,13 @@ pub struct ClientSession {
 enum ClientStage {
     Asking,
     Running,
-    /// This end has sent its close frame, and the server has not.
+    /// This end has sent its close frame, and the server has not sent its own yet.
     Closing,
     Over,
 }
 
 impl ClientSession {
-    /// A session over a new connection to a server with this name. The stream gives the masking keys.
+    /// A session over a new connection to a server with this name. `random` generates the masking keys.
     pub fn new(now: Instant, test: Ndt7Test, host: &str, random: Stream) -> Self {
         let fields = [
             ("Host", host),
@@ -138,7 +138,7 @@ impl ClientSession {
         }
     }
 
-    /// The length of the server's answer, once it is complete and opens the WebSocket.
+    /// The length of the server's answer, if it is complete and opens the WebSocket.
     fn answered(&self) -> Result<Option<usize>, ClientError> {
         let Some((head, len)) = HttpResponse::read(&self.answer).map_err(ClientError::Http)? else {
             return Ok(None);
@@ -162,7 +162,7 @@ impl ClientSession {
         }
     }
 
-    /// Handles a deadline.
+    /// Handles the deadline of `poll_timeout`, if it has passed.
     pub fn handle_timeout(&mut self, now: Instant) {
         if self.poll_timeout().is_none_or(|deadline| now < deadline) {
             return;
@@ -183,7 +183,7 @@ impl ClientSession {
         (self.stage != ClientStage::Over).then_some(self.deadline)
     }
 
-    /// The next bytes to send between two load messages.
+    /// The next bytes to send. They may be sent between two load messages, not within one.
     pub fn poll_transmit(&mut self) -> Option<Vec<u8>> {
         (!self.out.is_empty()).then(|| std::mem::take(&mut self.out))
     }
@@ -194,7 +194,7 @@ impl ClientSession {
         loads.then(|| {
             let key = self.key();
             self.sent = [self.sent.iter().sum(), LOAD as u64];
-            // A masked payload of zeros repeats the key.
+            // A payload of zeros is, after masking, the repeated key.
             [frame::head(Opcode::Binary, LOAD as u64, Some(key)), key.repeat(LOAD / 4)].concat()
         })
     }
@@ -204,7 +204,7 @@ impl ClientSession {
         self.events.pop_front()
     }
 
-    /// Bytes of sent or received messages.
+    /// Number of bytes of the sent or received messages.
     pub const fn bytes(&self) -> u64 {
         match self.test {
             Ndt7Test::Upload => self.sent[0],

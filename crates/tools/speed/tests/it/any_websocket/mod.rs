@@ -1,5 +1,5 @@
-//! What holds for any bytes that come over a WebSocket of ndt7's, and for any request that is to open one: the property that
-//! `fuzz/` searches a counterexample of, and that the test `corpora` replays.
+//! A property that must hold for any bytes that arrive on a WebSocket of ndt7, and for any request that opens one.
+//! `fuzz/` searches for counterexamples, and the test `corpora` replays the corpus.
 
 mod client;
 
@@ -10,8 +10,8 @@ use netrig_speed::ndt7::{ConnectionInfo, Measurement, Ndt7Test, ServerSession, U
 
 pub use self::client::{ClientError, ClientEvent, ClientSession};
 
-/// The bytes are a request, an answer to one, or frames, or an error; one by one they are the same as at once. What is
-/// answered is no longer than what came, but for words of a few bytes.
+/// The bytes are parsed as a request, as an answer to a request, and as frames of either end. The result does not
+/// depend on the pieces in which they arrive. The server's answer exceeds the received bytes by at most four bytes.
 pub fn check(bytes: &[u8]) {
     if let Ok(Some((head, len))) = HttpRequest::read(bytes) {
         assert!(len <= bytes.len().min(LONGEST_HEAD));
@@ -30,12 +30,12 @@ pub fn check(bytes: &[u8]) {
     }
 }
 
-/// How many frames, or parts of them, are read of the bytes, as a server does.
+/// Number of frames, or parts of frames, that a server reads from the bytes.
 pub fn frames(bytes: &[u8]) -> usize {
     items(FrameReader::of_server(), bytes, 1).map_or(0, |items| items.len())
 }
 
-/// What is read, with pieces of binary messages joined.
+/// The items that are read, with consecutive pieces of binary messages joined.
 fn items(mut reader: FrameReader, bytes: &[u8], piece: usize) -> Result<Vec<FrameItem>, FrameError> {
     let mut items: Vec<FrameItem> = Vec::new();
     for mut bytes in bytes.chunks(piece) {
@@ -55,7 +55,7 @@ fn items(mut reader: FrameReader, bytes: &[u8], piece: usize) -> Result<Vec<Fram
     Ok(items)
 }
 
-/// What a server answers, counts and says of a client that sends this.
+/// Passes these bytes of a client to a server. Returns its answer, its count of bytes and its events.
 fn of_server(test: Ndt7Test, bytes: &[u8], piece: usize) -> (Option<Vec<u8>>, u64, Vec<String>) {
     let mut asks = ClientSession::new(Instant::ZERO, test, "host", Seeds::new(1).stream("client"));
     let request = asks.poll_transmit().expect("it asks first");

@@ -1,4 +1,4 @@
-//! A server that runs while something is done with it.
+//! Helpers that run a server during a test.
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -12,7 +12,7 @@ use netrig_speed::measure::CallOrder;
 use netrig_speed::protocol::Keyring;
 use netrig_speed::serve::{Server, ServerOrder};
 
-/// A server on loopback without a key, for so many at once.
+/// The order for a server on loopback without a key, for `at_once` concurrent sessions.
 pub fn order(at_once: usize) -> ServerOrder {
     ServerOrder {
         listen: vec![(Ipv4Addr::LOCALHOST, 0).into()],
@@ -27,7 +27,7 @@ pub fn order(at_once: usize) -> ServerOrder {
     }
 }
 
-/// A client's order for a server of an unknown certificate.
+/// The order of a client that accepts any certificate.
 pub fn call_order(server: SocketAddr, key: Option<HmacKey>) -> CallOrder {
     CallOrder {
         server,
@@ -39,14 +39,14 @@ pub fn call_order(server: SocketAddr, key: Option<HmacKey>) -> CallOrder {
     }
 }
 
-/// Runs a server while `with` does something with its address.
+/// Runs a server until `with`, which gets its address, returns.
 pub fn serving<T>(order: ServerOrder, with: impl FnOnce(SocketAddr, &Server) -> T) -> T {
     let server = Server::open(order).unwrap();
     let address = server.addresses()[0];
     let stop = AtomicBool::new(false);
     std::thread::scope(|scope| {
         let serving = scope.spawn(|| server.serve(&stop));
-        // Whatever comes of it, the server ends, or its thread would be waited for.
+        // The server must end even if `with` panics. Otherwise the scope would wait for its thread forever.
         let done = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| with(address, &server)));
         stop.store(true, Ordering::Relaxed);
         serving.join().unwrap().unwrap();
@@ -54,7 +54,7 @@ pub fn serving<T>(order: ServerOrder, with: impl FnOnce(SocketAddr, &Server) -> 
     })
 }
 
-/// Waits until it is so.
+/// Waits until `is_so` returns true. Panics with `what` after a minute.
 #[allow(dead_code, reason = "not every test waits")]
 pub fn until(what: &str, mut is_so: impl FnMut() -> bool) {
     let begun = StdInstant::now();

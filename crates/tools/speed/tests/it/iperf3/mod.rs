@@ -1,5 +1,5 @@
-//! Our server with iperf3's client, and our client with its server: the program itself, which nobody here wrote, in every mode.
-//! Where it is not installed each test says that it was skipped.
+//! Tests of netrig's server with the client of the program iperf3, and of netrig's client with the server of iperf3, in
+//! every mode. If iperf3 is not installed, each test reports that it was skipped.
 
 use std::collections::BTreeSet;
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream, UdpSocket};
@@ -22,7 +22,7 @@ use serde_json::Value;
 
 use crate::common::{call_order, order, serving, until};
 
-/// Whether the program is there; a line that says so, if not.
+/// Whether iperf3 is installed. If not, writes a line to standard error.
 fn there() -> bool {
     let there =
         Command::new("iperf3").arg("--version").stdout(Stdio::null()).stderr(Stdio::null()).status().is_ok();
@@ -32,7 +32,7 @@ fn there() -> bool {
     there
 }
 
-/// What is asked for, as the program's arguments and as ours.
+/// The modes of a test, each as arguments of iperf3 and as netrig's parameters.
 fn modes() -> Vec<(&'static str, TestParameters)> {
     let tcp = || TestParameters { time: 1, ..TestParameters::default() };
     let udp = || TestParameters { transport: TestTransport::Udp, len: 1000, rate: 2_000_000, ..tcp() };
@@ -54,7 +54,7 @@ fn modes() -> Vec<(&'static str, TestParameters)> {
     ]
 }
 
-/// The program as a client of whoever listens there.
+/// Starts iperf3 as a client of the server at this address.
 fn iperf3(server: SocketAddr, arguments: &str) -> Child {
     let mut command = Command::new("iperf3");
     command.args(["-J", "-c", &server.ip().to_string(), "-p", &server.port().to_string()]);
@@ -62,7 +62,7 @@ fn iperf3(server: SocketAddr, arguments: &str) -> Child {
     command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
 }
 
-/// The program as a server of one test.
+/// Starts iperf3 as a server for one test.
 fn iperf3_server() -> (SocketAddr, Child) {
     let address = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
     (address, iperf3_server_at(address))
@@ -74,7 +74,7 @@ fn iperf3_server_at(address: SocketAddr) -> Child {
     command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
 }
 
-/// What it printed, and that it succeeded.
+/// Waits until iperf3 ends, checks that it succeeded, and returns its output.
 fn printed(child: Child) -> Value {
     let output = child.wait_with_output().unwrap();
     let json: Value = serde_json::from_slice(&output.stdout).unwrap();
@@ -83,7 +83,7 @@ fn printed(child: Child) -> Value {
     json
 }
 
-/// Our client, with readings every tenth of a second.
+/// Runs netrig's client, with a reading every tenth of a second.
 fn run(server: SocketAddr, asked: &TestParameters) -> Result<TestOutcome, TestError> {
     let order = TestOrder {
         server,
@@ -93,7 +93,7 @@ fn run(server: SocketAddr, asked: &TestParameters) -> Result<TestOutcome, TestEr
     };
     let begun = std::time::Instant::now();
     loop {
-        // A server that was started a moment ago may not listen yet.
+        // A server that has just been started may not listen yet, so the connection is retried.
         match flows::test(&order, &AtomicBool::new(false), &mut |_, _| {}) {
             Err(TestError::Connect { .. }) if begun.elapsed() < StdDuration::from_secs(20) => {
                 std::thread::sleep(StdDuration::from_millis(20));
@@ -111,7 +111,7 @@ fn uploads(asked: &TestParameters, id: u32) -> bool {
     asked.uploads(if id == 1 { 0 } else { id - 2 })
 }
 
-/// What was received is what was sent, but for what was lost on the way or still is on it.
+/// Checks that each datagram that was sent was received, lost, or still in flight.
 fn accounts_for_all(
     asked: &TestParameters,
     sender: &TestResults,
@@ -137,7 +137,7 @@ fn its_client_uses_our_server() {
             let json = printed(iperf3(address, &format!("-t 1 {arguments} --get-server-output")));
             assert_eq!(server.tally().sessions(ClientProtocol::Iperf3), number, "{arguments}");
             until("its place is free", || server.now().measuring == 0);
-            // Both ends tell the same: what the client prints, and what our server would.
+            // Both ends report the same: the client's output agrees with the output of netrig's server.
             let ours = &json["server_output_json"];
             let row = |document: &Value, row: &str| document["end"][row]["bytes"].as_u64();
             for up in [true, false] {
@@ -176,7 +176,7 @@ fn our_client_uses_its_server() {
         let json = printed(child);
         assert!(tested.error.is_none(), "{arguments}: {tested:?}");
         let (ours, theirs) = (tested.found.results(), tested.theirs.unwrap());
-        // It prints before it hears what the client found, so it knows its own end alone.
+        // The iperf3 server prints before it receives the client's results, so its output has only its own counts.
         for up in
             [true, false].into_iter().filter(|up| theirs.streams.iter().any(|s| uploads(&asked, s.id) == *up))
         {
@@ -285,7 +285,7 @@ fn its_client_prints_why_it_is_refused() {
     });
 }
 
-/// Where a key is needed and nobody has said that anybody may measure.
+/// An iperf3 client cannot use a server that requires a key, unless the server is open to all clients.
 #[test]
 fn its_client_has_no_key() {
     let key = netrig_probe::stamp::HmacKey::new(b"0123456789abcdef");
@@ -298,7 +298,7 @@ fn its_client_has_no_key() {
         let error =
             run(address, &TestParameters { time: 1, ..TestParameters::default() }).unwrap_err().to_string();
         assert!(error.contains("a user's name and password"), "{error}");
-        // The client hears of it first.
+        // The client is informed before the server counts the failure.
         until("it is counted", || !server.tally().failures().is_empty());
         assert_eq!(server.tally().failures().get("a client of iperf3, which cannot prove a key"), Some(&1));
     });
@@ -316,10 +316,10 @@ fn its_client_has_no_key() {
     });
 }
 
-/// An address of this host that others may reach.
+/// An address of this host that other hosts may reach, if there is one.
 fn outward() -> Option<Ipv4Addr> {
     let socket = UdpSocket::bind((Ipv4Addr::UNSPECIFIED, 0)).ok()?;
-    // Nothing is sent: the kernel says from where it would be.
+    // Nothing is sent. The kernel only selects the source address.
     socket.connect((Ipv4Addr::new(192, 0, 2, 1), 9)).ok()?;
     match socket.local_addr().ok()? {
         SocketAddr::V4(local) if !local.ip().is_loopback() => Some(*local.ip()),
@@ -332,7 +332,7 @@ fn its_server_refuses_us_in_words() {
     if !there() {
         return;
     }
-    // It needs the port of UDP as well, which somebody else has.
+    // The server also needs the UDP port, which is occupied by this socket.
     let taken = loop {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         if let Ok(taken) = UdpSocket::bind(listener.local_addr().unwrap()) {
@@ -353,7 +353,7 @@ fn its_server_refuses_us_in_words() {
         error.starts_with("the server refused the test: it could not open or read a stream ("),
         "{error}"
     );
-    // Of one test, but this was none.
+    // The server waits for its single test, which did not start, so it is killed.
     let _ = child.kill();
     child.wait().unwrap();
 }
@@ -373,7 +373,7 @@ fn its_server_is_busy_for_one_at_a_time() {
     printed(child);
 }
 
-/// Datagrams go to nobody who has not asked for them by TCP, and to no other address than the one that asked.
+/// Datagrams go only to an address that has requested them over TCP.
 #[test]
 fn nothing_is_sent_to_who_did_not_ask() {
     use std::io::{Read as _, Write as _};
@@ -388,7 +388,7 @@ fn nothing_is_sent_to_who_did_not_ask() {
         };
         connect(&socket);
         assert!(!hears(&socket), "nobody has asked");
-        // A test that sends is asked for from 127.0.0.1: another address cannot be named as where it goes.
+        // A download is requested from 127.0.0.1. It cannot be directed to another address.
         let mut control = TcpStream::connect(address).unwrap();
         let asked = TestParameters {
             transport: TestTransport::Udp,
@@ -413,7 +413,7 @@ fn nothing_is_sent_to_who_did_not_ask() {
     });
 }
 
-/// The names of all values, with what is in a list under one.
+/// Collects the names of all values. The elements of a list have the same name.
 fn names(value: &Value, path: &str, found: &mut BTreeSet<String>) {
     match value {
         Value::Object(members) => {
@@ -444,7 +444,7 @@ fn the_document_has_its_names_in_each_mode() {
     }
     for (arguments, asked) in modes() {
         let (address, child) = iperf3_server();
-        // A server that is still starting has no port yet.
+        // A server that is still starting does not listen yet.
         std::thread::sleep(std::time::Duration::from_millis(300));
         let of_client = printed(iperf3(address, &format!("-t 1 {arguments}"))).to_string();
         let of_server = printed(child).to_string();
@@ -464,7 +464,7 @@ fn the_document_has_its_names_in_each_mode() {
     }
 }
 
-/// What was measured by netrig's own protocol has the names that readers of iperf3's documents look for.
+/// The document of a measurement with netrig's own protocol has the same names as a document of iperf3.
 #[test]
 fn a_measurement_of_ours_is_read_as_one_of_iperf3() {
     if !there() {
@@ -485,7 +485,7 @@ fn a_measurement_of_ours_is_read_as_one_of_iperf3() {
             let mut call = SpeedCall::connect(call_order(address, None), &never, &mut |_, _| {}).unwrap();
             let carriage = call.carry(phase(carrier), &never, &mut no_listener).unwrap();
             let ours = carriage.document("127.0.0.1", address, call.ends()[0]).unwrap().json();
-            // An end that sends nothing does not tell what it would send by.
+            // An end that does not send data does not report its congestion control.
             let told = |document| {
                 let mut names = all_names(document);
                 names.retain(|name| !name.ends_with("_tcp_congestion: text"));
@@ -511,7 +511,7 @@ fn iperf3_order(server: SocketAddr, carriers: &[Carrier]) -> Iperf3Order {
     Iperf3Order { server, host: "h".into(), phases: carriers.iter().cloned().map(phase).collect() }
 }
 
-/// Our own summary of what was measured against its server.
+/// The report of a measurement against an iperf3 server.
 #[test]
 fn its_server_is_measured_as_ours_is() {
     if !there() {
@@ -551,7 +551,7 @@ fn its_server_is_measured_as_ours_is() {
             let ours = if phase.way == DataDirection::Up { &phase.sender } else { &phase.receiver };
             assert!(ours.threads_ns > 0 && ours.ran_ns > 0 && !ours.host.processors.is_empty(), "{phase:?}");
         }
-        // Of what this end sends its kernel tells all, of what comes no more than the round trip.
+        // For data that this end sends, its kernel reports all counters; for received data, only the round-trip time.
         let told = |at: usize| report.phases[at].connections.unwrap();
         assert!(told(2).busy > Some(0.0) && told(2).window_limited.is_some() && told(2).cwnd.is_some());
         for down in [0, 1] {
@@ -561,7 +561,7 @@ fn its_server_is_measured_as_ours_is() {
         let datagrams = &report.phases[3];
         let (sent, came) = (datagrams.sender.datagrams.unwrap(), datagrams.receiver.datagrams.unwrap());
         assert_eq!(came.received + came.lost, sent.sent, "{datagrams:?}");
-        // What came late or twice there it does not tell.
+        // The server does not report reordered and duplicated datagrams.
         assert_eq!((came.reordered, came.duplicated), (None, None));
         let here = report.phases[4].receiver.datagrams.unwrap();
         assert_eq!((here.reordered, here.duplicated), (Some(0), Some(0)));

@@ -1,5 +1,5 @@
-// Runs M-Lab's own client in Node, which it expects to be a browser: node client.js FOLDER HOST:PORT
-// FOLDER/node_modules has @m-lab/ndt7 and ws.
+// Runs M-Lab's own client, which expects a browser, in Node: node client.js FOLDER HOST:PORT
+// FOLDER/node_modules must have @m-lab/ndt7 and ws.
 'use strict';
 const fs = require('fs');
 const path = require('path');
@@ -11,11 +11,11 @@ const load = createRequire(path.join(path.resolve(folder), 'index.js'));
 const WebSocket = load('ws');
 const ndt7 = load('@m-lab/ndt7');
 
-// The client first measures after 250 ms of its clock, and a fast machine has carried all data of the test by then. So the
-// clock of its workers runs ten times as fast as the machine's.
+// The client takes its first measurement after 250 ms of its clock. A fast machine has then transferred all data of the
+// test. The clock of the workers therefore runs ten times as fast as the clock of the machine.
 const performance = {now: () => 10 * globalThis.performance.now()};
 
-// A worker as a context of this thread.
+// A worker that runs in a context of this thread.
 globalThis.Worker = class {
   constructor(file) {
     const sockets = [];

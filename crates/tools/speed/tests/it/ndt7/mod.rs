@@ -1,5 +1,6 @@
-//! The server as others reach it by HTTP: our client of ndt7, M-Lab's own (`@m-lab/ndt7` of npm, in Node), objects and
-//! counters. Where M-Lab's client is not installed its test says that it was skipped.
+//! Tests of the server over HTTP: with the ndt7 client of these tests, with M-Lab's own client (`@m-lab/ndt7` of npm,
+//! in Node), and with requests for objects and counters. If M-Lab's client is not installed, its test reports that it
+//! was skipped.
 
 mod session;
 
@@ -20,7 +21,7 @@ use serde_json::Value;
 use crate::any_websocket::{ClientEvent, ClientSession};
 use crate::common::{order, serving, until};
 
-/// Sends what is left, and then what is next. Whether it could.
+/// Sends the unsent bytes or, if there are none, the next ones. Returns whether any bytes were sent.
 fn send(stream: &mut TcpStream, unsent: &mut Vec<u8>, mut next: impl FnMut() -> Option<Vec<u8>>) -> bool {
     if unsent.is_empty() {
         let Some(bytes) = next() else { return false };
@@ -35,7 +36,7 @@ fn send(stream: &mut TcpStream, unsent: &mut Vec<u8>, mut next: impl FnMut() -> 
     }
 }
 
-/// What our client found: bytes, and what the server said.
+/// Runs the client of these tests. Returns its count of bytes and the server's measurements.
 fn run(address: SocketAddr, test: Ndt7Test) -> (u64, Vec<Measurement>) {
     let mut stream = TcpStream::connect(address).unwrap();
     stream.set_nonblocking(true).unwrap();
@@ -79,7 +80,8 @@ fn our_client_uses_our_server() {
         let (received, of_download) = download.join().unwrap();
         until("both places are free", || server.now().measuring == 0);
         let [came, went] = server.tally().bytes(ClientProtocol::Ndt7);
-        // The server counts what the sockets carried, heads of messages too, and the client messages that it sent or received.
+        // The server counts all bytes of the sockets, including the heads of messages. The client counts the bytes of
+        // the messages that it sent or received.
         assert!(sent > 0 && received > 0 && went >= received, "{sent} {came} {received} {went}");
         assert_eq!(
             (server.tally().sessions(ClientProtocol::Ndt7), server.tally().failures()),
@@ -97,7 +99,7 @@ fn our_client_uses_our_server() {
     });
 }
 
-/// Where `scripts/setup --peers` puts what npm has.
+/// The folder into which `scripts/setup --peers` installs npm packages.
 fn packages() -> PathBuf {
     let default = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../target/peers");
     std::env::var_os("NETRIG_PEERS").map_or(default, PathBuf::from)
@@ -130,7 +132,7 @@ fn the_client_of_m_lab_uses_our_server() {
             assert_eq!((&server["Test"], &server["Origin"]), (&way.into(), &"server".into()));
             assert_eq!(server["ConnectionInfo"]["Server"], address.to_string());
             assert!(server["TCPInfo"]["RTT"].as_u64().unwrap() > 0, "{told:#}");
-            // Both count the same data, and neither sees the end that the other does.
+            // Both ends count the same data, but at different times.
             assert!(server["AppInfo"]["NumBytes"].as_u64().unwrap() <= carried, "{told:#} {carried}");
         }
         let client = told["download"]["LastClientMeasurement"]["NumBytes"].as_f64().unwrap();
@@ -138,7 +140,7 @@ fn the_client_of_m_lab_uses_our_server() {
     });
 }
 
-/// What a request is answered with, as a whole.
+/// Sends a request and returns the whole response: its head and its body.
 fn answered(address: SocketAddr, request: &str) -> (HttpResponse, Vec<u8>) {
     let mut stream = TcpStream::connect(address).unwrap();
     stream.write_all(request.as_bytes()).unwrap();
@@ -177,7 +179,7 @@ fn objects_and_counters_are_there_by_http() {
 #[test]
 fn who_finds_no_place_is_told_when_to_come_again() {
     serving(order(1), |address, server| {
-        // It asks for much and reads nothing.
+        // This client requests a large object and does not read it.
         let mut holds = TcpStream::connect(address).unwrap();
         holds.write_all(b"GET /object/500000000 HTTP/1.1\r\n\r\n").unwrap();
         until("it has its place", || server.now().measuring == 1);

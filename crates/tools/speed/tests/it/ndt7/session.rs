@@ -1,4 +1,4 @@
-//! Both ends of a test, connected in memory, and the reaction of a server to invalid bytes.
+//! Tests of both ends of an ndt7 test that are connected in memory, and of the reaction of a server to invalid bytes.
 
 use netrig_core::{Duration, Instant, Seeds};
 use netrig_host::http::message::{HttpError, HttpRequest};
@@ -32,7 +32,7 @@ fn over(server: &mut ServerSession) -> Option<Result<(), ServerError>> {
         .last()
 }
 
-/// A whole test over a connection that moves a message every 50 ms, in pieces.
+/// Runs a whole test over a connection that transfers a message every 50 ms, in pieces of `piece` bytes.
 fn whole_test(test: Ndt7Test, piece: usize) {
     let mut client = ClientSession::new(at(0), test, "h", Seeds::new(1).stream("client"));
     let request = client.poll_transmit().unwrap();
@@ -78,7 +78,7 @@ fn whole_test(test: Ndt7Test, piece: usize) {
         Ndt7Test::Download => (server.bytes(), client.bytes()),
         Ndt7Test::Upload => (client.bytes(), server.bytes()),
     };
-    // It is not certain that the last message was sent.
+    // `sent` does not include the last message, which may not have been sent.
     assert!(arrived >= sent && sent > 1 << 24, "{sent} {arrived}");
     assert!((38..=40).contains(&measured.len()), "{} measurements", measured.len());
     let last = measured.last().unwrap();
