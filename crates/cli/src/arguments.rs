@@ -35,7 +35,7 @@ pub enum Command {
     Show(Show),
     /// Write the report of the runs in a store
     Report(Report),
-    /// Compare the results of two stores, or of two versions in one store, and list what differed when they were made
+    /// Compare the results of two stores, or of two versions in one store, and list the differences of their origins
     Compare(Compare),
     /// Write results as CSV or Parquet, figures as SVG, and one run's packets as a capture or a figure
     Export(Export),
@@ -45,9 +45,9 @@ pub enum Command {
     Speed(Box<crate::commands::Speed>),
     /// Test SIP: servers that answer, and loads of calls and registrations for a server
     Sip(crate::commands::Sip),
-    /// Hold an experiment's topology up in network namespaces, and run a command in one of its nodes
+    /// Set up an experiment's topology in network namespaces, and run a command in one of its nodes
     Lab(Lab),
-    /// Split an experiment into chunks that many machines make: a folder with all that they need
+    /// Split an experiment into chunks of runs for many machines: a folder with everything that they need
     Split(crate::commands::SplitArguments),
     /// Make the runs of a chunk of a sweep
     Chunk(crate::commands::ChunkArguments),
@@ -55,11 +55,11 @@ pub enum Command {
     Merge(crate::commands::MergeArguments),
     /// Show the state of a sweep, or cancel it
     Sweep(crate::commands::SweepArguments),
-    /// Show what this machine can do and what would spoil a measurement, and remove what a killed run left behind
+    /// Show the abilities of this machine and what would disturb a measurement, and clean up after killed runs
     Doctor(Doctor),
     /// Print the JSON schema of experiment files, or of a tester's document
     Schema(crate::commands::Schema),
-    /// Carry out the orders of a controller on standard input, as the nodes of a testbed do
+    /// Execute the requests of a controller on standard input, as on the nodes of a testbed
     #[command(hide = true)]
     Agent(Agent),
 }
@@ -74,7 +74,7 @@ pub struct Agent {
 /// Tasks of the program on a node, in place of an agent.
 #[derive(Debug, Subcommand)]
 pub enum InsteadOfAnAgent {
-    /// Compute for a share of the time of each of these processors, until standard input ends
+    /// Keep each of these processors busy for a share of the time, until standard input ends
     Load {
         /// Share of each processor, 0 to 1
         share: Fraction,
@@ -87,16 +87,16 @@ pub enum InsteadOfAnAgent {
 /// `netrig lab`.
 #[derive(Debug, Args)]
 pub struct Lab {
-    /// An experiment file, or the name of a study; if there are several points, the first that `--set` leaves
+    /// An experiment file, or the name of a study; the lab has the topology of the first point after `--set`
     #[arg(value_name = "FILE|STUDY")]
     pub experiment: String,
     /// Give a factor other levels: `rate=1 Mbit/s`
     #[arg(long, value_name = "FACTOR=LEVEL[,LEVEL..]")]
     pub set: Vec<String>,
-    /// The node in which the command runs; the lab ends with it
+    /// The node in which the command runs; the lab ends when the command ends
     #[arg(long, value_name = "NODE", requires = "command")]
     pub node: Option<String>,
-    /// Allow the programs that the file's nodes name: they run on this machine with your rights
+    /// Allow the external programs of the file: they run on this machine with your rights
     #[arg(long)]
     pub allow_programs: bool,
     /// The command, after `--`: `-- iperf3 -c 10.0.0.2`
@@ -120,16 +120,16 @@ pub struct Run {
     /// Print one JSON document instead of tables
     #[arg(long)]
     pub json: bool,
-    /// Report file, `.html`, `.md`, `.csv` or `.json` by its ending; default: beside the store
+    /// Report file; its ending, `.html`, `.md`, `.csv` or `.json`, selects the format; default: beside the store
     #[arg(long, value_name = "FILE")]
     pub out: Option<PathBuf>,
-    /// Replace a report even if it was made from more points or runs
+    /// Replace a report even if the existing one was made from more points or runs
     #[arg(long)]
     pub force: bool,
     /// Exit with code 1 if a claim is not supported
     #[arg(long)]
     pub require_claims: bool,
-    /// Allow the programs that the experiment's nodes name: they run on this machine with your rights
+    /// Allow the external programs of the experiment: they run on this machine with your rights
     #[arg(long)]
     pub allow_programs: bool,
     #[command(flatten)]
@@ -142,8 +142,8 @@ pub struct Run {
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Messages of SIP flows (--on netns)")]
 pub struct RunKeep {
-    /// Keep messages of each new run: `all`, those of attempts that `failed`, of the `slowest:100` to get a final response, or
-    /// of a `sample:1%` of the attempts
+    /// Keep messages of each new run: `all`, or those of attempts that `failed`, of the `slowest:100` attempts by final
+    /// response, or of a `sample:1%` of the attempts
     #[arg(long, value_name = "WHICH")]
     pub keep: Option<KeepPolicy>,
     /// The folder; each run and flow gets a .log for `netrig sip show` and editors, and a .pcapng for Wireshark
@@ -242,10 +242,10 @@ pub struct Report {
     pub which: Which,
     #[command(flatten)]
     pub place: Where,
-    /// Report file, `.html`, `.md`, `.csv` or `.json` by its ending
+    /// Report file; its ending, `.html`, `.md`, `.csv` or `.json`, selects the format
     #[arg(long, value_name = "FILE")]
     pub out: Option<PathBuf>,
-    /// Replace a report even if it was made from more points or runs
+    /// Replace a report even if the existing one was made from more points or runs
     #[arg(long, requires = "out")]
     pub force: bool,
 }
@@ -255,14 +255,15 @@ pub struct Report {
 pub struct Compare {
     #[command(flatten)]
     pub which: Which,
-    /// The first store; `PATH@VERSION` selects the runs of a version of the file or of a build, by its first characters
+    /// The first store; `PATH@VERSION` selects the runs of one version of the file or of one build, given by its first
+    /// characters
     #[arg(long, value_name = "PATH[@VERSION]", default_value = STORE)]
     pub store: PathBuf,
     /// The second store; `@VERSION` for another version in the first
     #[arg(long, value_name = "[PATH][@VERSION]")]
     pub with: PathBuf,
-    /// Results agree if the whole interval of their ratio lies within 1 ± this share, and differ if it lies outside. Default:
-    /// what the file asks of the response, else 5 %
+    /// Results agree if the whole interval of their ratio lies within 1 ± this share, and differ if the whole interval
+    /// lies outside. Default: the file's requirement for the response, otherwise 5 %
     #[arg(long, value_name = "SHARE")]
     pub margin: Option<Fraction>,
     /// Print one JSON document instead of a table
@@ -285,7 +286,7 @@ pub struct Export {
     /// Output file (`/dev/stdout` for a pipe); a folder for svg and for the captures of several nodes
     #[arg(long, value_name = "PATH")]
     pub out: PathBuf,
-    /// Replace files even if they were made from more points or runs
+    /// Replace files even if the existing ones were made from more points or runs
     #[arg(long)]
     pub force: bool,
     #[command(flatten)]
@@ -337,20 +338,21 @@ pub struct Capture {
     /// First characters of the run's identity, as `netrig list` prints it; the run is repeated
     #[arg(long, value_name = "ID", conflicts_with_all = ["experiment", "set", "replications", "seed", "on"])]
     pub run: Option<String>,
-    /// Node to capture at; default: the node that sends the data of the first flow. Several nodes give one capture NODE.pcapng
-    /// each in the folder `--out`. For the figure delivery: SENDER,RECEIVER
+    /// Node to capture at; default: the node that sends the data of the first flow. For several nodes, `--out` is a
+    /// folder with one capture NODE.pcapng for each. For the figure delivery: SENDER,RECEIVER
     #[arg(long, value_name = "NAME", value_delimiter = ',', conflicts_with = "experiment")]
     pub node: Vec<String>,
     /// For events: the link, or one direction of it (`NAME.forward`, `NAME.backward`); default: all links
     #[arg(long, value_name = "NAME", value_delimiter = ',', conflicts_with = "experiment")]
     pub link: Vec<String>,
-    /// Start of the packets, in time of the run: `2.5s`; for the figure video, the round of the clip at that time
+    /// Time of the first packets, from the start of the run: `2.5s`; for the figure video, the repetition of the clip
+    /// at that time
     #[arg(long, value_name = "TIME", conflicts_with = "experiment")]
     pub from: Option<Duration>,
-    /// End of the packets, in time of the run
+    /// Time of the last packets, from the start of the run
     #[arg(long, value_name = "TIME", conflicts_with = "experiment")]
     pub to: Option<Duration>,
-    /// Keep at most so many bytes of each packet in a capture: `96B` for the headers; default: all
+    /// Keep at most this number of bytes of each packet in a capture: `96B` for the headers; default: all
     #[arg(long, value_name = "SIZE", conflicts_with = "experiment")]
     pub snap: Option<Size>,
 }

@@ -27,7 +27,7 @@ pub enum SpanDistribution {
     Pareto {
         /// The mean.
         mean: Duration,
-        /// The shape, above 1: else there is no mean. The variance is infinite up to a shape of 2.
+        /// The shape, above 1, because otherwise the mean is infinite. Up to 2 the variance is infinite.
         shape: f64,
     },
     /// Lognormal: the logarithm is normally distributed, approximately as for holding times of calls.

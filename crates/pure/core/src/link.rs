@@ -187,7 +187,8 @@ pub struct Backlog {
     pub bytes: u64,
 }
 
-/// Order and drop policy of a queue. It does not know rate or delay. It may drop at either end.
+/// Order and drop policy of a queue. It has no access to the rate or delay of the line. It may drop at either end of
+/// the queue.
 ///
 /// It is not dyn-safe on purpose: the disciplines that a file can choose and nest are a closed set.
 pub trait QueueDiscipline<P> {
@@ -201,7 +202,8 @@ pub trait QueueDiscipline<P> {
         self.enqueue(now, packet, obs);
         self.dequeue(now, obs)
     }
-    /// Drops all queued packets. A loop over `dequeue` would not do: a shaper would refuse, and an AQM would adapt.
+    /// Drops all queued packets. A loop over `dequeue` would not work: a shaper would hold packets back, and an AQM
+    /// would change its state.
     fn clear(&mut self, now: Instant, why: DropReason, obs: &mut impl Observer<P>);
     /// The queued packets.
     fn backlog(&self) -> Backlog;
@@ -211,13 +213,13 @@ pub trait QueueDiscipline<P> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Waiting {
-    /// They wait until the link is up, and so do packets that are offered meanwhile, as far as there is room.
+    /// They wait until the link is up. Packets offered during the outage also wait if the queue has room.
     Keep,
-    /// They are dropped, and so are packets that are offered meanwhile.
+    /// They are dropped, as are packets offered during the outage.
     Drop,
 }
 
-/// Effect of an outage on packets on the line, the packet being sent included.
+/// Effect of an outage on packets on the line, including the packet that is being sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum InFlight {

@@ -92,7 +92,7 @@ quantities! {
     DATAGRAMS_RECEIVED = "datagrams_received", "packets", Count;
     /// From the sending of a datagram to the receipt of its answer.
     ROUND_TRIP_TIME = "round_trip_time", "s", Value;
-    /// Pings whose time for an answer is over, answered or not.
+    /// Pings whose answer time has expired, answered or not.
     PINGS = "pings", "packets", Count;
     /// Pings that were answered in time.
     PINGS_ANSWERED = "pings_answered", "packets", Count;
@@ -108,7 +108,7 @@ quantities! {
     SIP_SUCCEEDED = "sip_succeeded", "1", Count;
     /// Attempts of users that failed.
     SIP_FAILED = "sip_failed", "1", Count;
-    /// Attempts of users that located no server: they neither succeeded nor failed.
+    /// Attempts of users that found no server; they count neither as succeeded nor as failed.
     SIP_UNLOCATED = "sip_unlocated", "1", Count;
     /// Registrations that ended, renewals included.
     SIP_REGISTRATIONS = "sip_registrations", "1", Count;
@@ -116,11 +116,11 @@ quantities! {
     SIP_REGISTERED = "sip_registered", "1", Count;
     /// Registrations that were refused, timed out, or lost their connection (RFC 6076 section 4.2).
     SIP_REGISTRATIONS_INEFFECTIVE = "sip_registrations_ineffective", "1", Count;
-    /// Calls that ended and whose scenario answers them and hangs up.
+    /// Ended calls with a scenario that answers and hangs up.
     SIP_CALLS = "sip_calls", "1", Count;
     /// Calls of these scenarios that were answered and hung up.
     SIP_CALLS_COMPLETED = "sip_calls_completed", "1", Count;
-    /// Calls that ended and whose scenario redirects them.
+    /// Ended calls with a scenario that redirects.
     SIP_REDIRECTS = "sip_redirects", "1", Count;
     /// Calls of these scenarios that were redirected.
     SIP_REDIRECTED = "sip_redirected", "1", Count;
@@ -162,7 +162,7 @@ quantities! {
     SIP_SESSION_DURATION = "sip_session_duration", "s", Value;
     /// From INVITE to its 3xx.
     SIP_REDIRECT_DELAY = "sip_redirect_delay", "s", Value;
-    /// From INVITE to the 2xx of the BYE, less the time from the answer to the BYE.
+    /// From INVITE to the 2xx of the BYE, minus the time from the answer to the BYE.
     SIP_TOTAL_CALL_DELAY = "sip_total_call_delay", "s", Value;
     /// From INVITE to its final response of any class.
     SIP_INVITE_DELAY = "sip_invite_delay", "s", Value;
@@ -180,9 +180,9 @@ quantities! {
     SIP_SUBSCRIPTION_DELAY = "sip_subscription_delay", "s", Value;
     /// From SUBSCRIBE to the first NOTIFY.
     SIP_NOTIFICATION_DELAY = "sip_notification_delay", "s", Value;
-    /// From the first request to the first response except 100 of the server that took over.
+    /// From the first request to the first response, except 100, of the server that took over.
     SIP_FAIL_OVER_DELAY = "sip_fail_over_delay", "s", Value;
-    /// Duration of the DNS lookup of the server, of attempts with a lookup.
+    /// Duration of the DNS lookup of the server, for attempts with a lookup.
     SIP_LOOKUP_DELAY = "sip_lookup_delay", "s", Value;
     /// The server was tested before the first user started; the value is the number of executed test purposes.
     SIP_CONFORMANCE_RUN = "sip_conformance_run", "1", Mark;

@@ -26,8 +26,8 @@ pub enum NodeApplication {
     Program(Program),
 }
 
-/// An external program, which runs on a node from before the run until its end. The user must allow it when the
-/// experiment is run (`--allow-programs`). The simulator has no programs.
+/// An external program on a node. It starts before the run and is stopped at the end of the run. The user must allow it
+/// when the experiment is run (`--allow-programs`). The simulator has no programs.
 ///
 /// In `command`, `before`, `counters` and `files`, `{folder}` stands for the program's own folder, `{address}`
 /// for the node's first address, and `{address:NAME}` for the first address of node NAME.
@@ -37,7 +37,7 @@ pub struct Program {
     /// The program and its arguments, without a shell: `["kamailio", "-f", "{folder}/kamailio.cfg", "-DD"]`. It must stay in
     /// the foreground.
     pub command: Vec<String>,
-    /// Programs that run to completion before it starts, one after another, in the same way and in its folder.
+    /// Commands of the same form. They run to completion in the program's folder, one after another, before it starts.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub before: Vec<Vec<String>>,
     /// When the run may begin: `"udp:5060"` or `"tcp:80"` once the program listens on the port, `"sip:5060"` or
@@ -45,7 +45,7 @@ pub struct Program {
     /// not given, the run begins at once and the program may end before the run does.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ready: Option<Ready>,
-    /// The Debian packages that contain the program. They are named if the program is missing.
+    /// The Debian packages that contain the program. If the program is missing, the error message lists them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub packages: Vec<String>,
     /// Files that are written into its folder before it starts, by their names: a text, or `{ file = "x.cfg" }`

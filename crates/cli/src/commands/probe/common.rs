@@ -14,8 +14,8 @@ use crate::failure::Failure;
 /// The target of a probe.
 #[derive(Debug, Args)]
 pub struct Target {
-    /// A name or an address, with a port after a colon unless it is the default: `192.0.2.1:862`, `[2001:db8::1]:862`. A
-    /// link-local address has its interface behind it: `fe80::1%eth0`, `[fe80::1%eth0]:862`
+    /// A name or an address, with a port after a colon unless it is the default: `192.0.2.1:862`, `[2001:db8::1]:862`.
+    /// A link-local address is followed by its interface: `fe80::1%eth0`, `[fe80::1%eth0]:862`
     #[arg(value_name = "TARGET")]
     pub target: String,
     /// Only IPv4

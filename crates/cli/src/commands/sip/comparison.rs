@@ -24,7 +24,7 @@ pub struct Compare {
     /// The later result
     #[arg(value_name = "NOW.json")]
     pub now: PathBuf,
-    /// Confidence of all differences together
+    /// Joint confidence of all differences
     #[arg(long, value_name = "SHARE", default_value = "95%")]
     pub confidence: Fraction,
     /// Allowed growth of a delay, as a share of the earlier one

@@ -14,7 +14,8 @@ use crate::typed::value_as;
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Messages")]
 pub struct KeepArguments {
-    /// Keep messages: `all`, those of attempts that `failed`, of the `slowest:100` attempts by final response, or of a `sample:1%` of the attempts
+    /// Keep messages: `all`, or those of attempts that `failed`, of the `slowest:100` attempts by final response, or of
+    /// a `sample:1%` of the attempts
     #[arg(long, value_name = "WHICH")]
     pub keep: Option<KeepPolicy>,
     /// The files: FILE.log for `netrig sip show` and editors, and FILE.pcapng for Wireshark

@@ -42,11 +42,11 @@ pub enum Kind {
     Load(Box<load::Load>),
     /// Search for the highest rate that a server sustains
     Capacity(Box<capacity::Capacity>),
-    /// Make one call, message by message: each message is shown, changed and sent, and received ones are judged
+    /// Make one call, message by message: show, change and send each message, and check the received ones
     Call(Box<call::Call>),
     /// Test a server against the rules of SIP, one test purpose after the other
     Conform(Box<conform::Conform>),
-    /// Compare two results of loads or of searches: which index is significantly worse
+    /// Compare two results of loads, searches or conformance tests, and show which values are significantly worse
     Compare(comparison::Compare),
     /// Check, convert and make scenario files of calls
     Scenario(scenario::ScenarioArguments),

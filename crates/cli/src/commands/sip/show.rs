@@ -25,7 +25,7 @@ pub struct Show {
     /// A capture (pcap, pcapng) or a message log
     #[arg(value_name = "FILE")]
     pub file: PathBuf,
-    /// Only calls whose Call-ID contains this; several are drawn in one ladder
+    /// Only calls whose Call-ID contains this text; several calls are drawn in one ladder
     #[arg(value_name = "CALL-ID")]
     pub call_ids: Vec<String>,
     /// The call with this number in the list

@@ -11,7 +11,7 @@ use netrig_sip_tester::watchers::Watchers;
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Watching")]
 pub struct Watching {
-    /// Write lines to stderr, even on a terminal, which would have a live screen
+    /// Write lines to stderr instead of the live screen of a terminal
     #[arg(long)]
     pub no_screen: bool,
     #[command(flatten)]

@@ -25,9 +25,9 @@ pub struct Speed {
 /// The subcommands beside a measurement.
 #[derive(Debug, Subcommand)]
 pub enum Kind {
-    /// The server: listens at one port of TCP and UDP, and limits the number of sessions at once
+    /// Run the server, which listens at one port for TCP and UDP and limits the number of concurrent sessions
     Serve(Box<Serve>),
-    /// Compare this host's settings with what a path needs, and print the command that mends each; changes nothing
+    /// Compare this host's settings with the needs of a path, and print a command that corrects each; changes nothing
     Tune(Tune),
 }
 

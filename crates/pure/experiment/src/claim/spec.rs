@@ -30,8 +30,8 @@ pub struct ClaimSpec {
     pub at: Selection,
     /// What is claimed.
     pub expect: Expect,
-    /// How much greater or less it must be (0 if not given), or how far from the target it may be. A share such
-    /// as `2 %` is relative to the value of the comparison.
+    /// The difference that must be exceeded (0 if not given), or the largest distance from the target. A share such as
+    /// `2 %` is relative to the value of the comparison.
     #[serde(default)]
     pub margin: Option<Amount>,
     /// The number that the response is compared with: an amount, or a value of the paper.
@@ -51,7 +51,7 @@ pub struct ClaimSpec {
 pub enum Expect {
     /// The first level's mean is greater than the second's (or than the target) by more than the margin.
     Greater,
-    /// It is less by more than the margin.
+    /// The first level's mean is less by more than the margin.
     Less,
     /// The means differ by less than the margin (two one-sided tests); over a factor: each pair of levels.
     Equivalent,
@@ -63,7 +63,7 @@ pub enum Expect {
     Within,
     /// The mean lies in the range `between`.
     Between,
-    /// The curve over the factor bends, at a place in the range `between`.
+    /// The curve over the factor bends at a value in the range `between`.
     Knee,
     /// More than half of the rise (or fall) from the factor's first level to its last takes place in the range
     /// `between`, whose ends are levels. It corresponds to a knee for a curve that levels off again.

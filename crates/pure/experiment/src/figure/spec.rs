@@ -83,14 +83,13 @@ pub struct TheorySpec {
     /// default. The curve's own x is the factor on the x axis.
     #[serde(default, rename = "with")]
     pub parameters: BTreeMap<String, Expression>,
-    /// A term that is added to the curve for effects outside the formula, such as the propagation delay beside
-    /// a time in a queue.
+    /// A term added for effects outside the formula, such as the propagation delay in addition to the queueing time.
     #[serde(default)]
     pub plus: Option<Expression>,
     /// The legend, instead of the curve's own.
     #[serde(default)]
     pub label: Option<String>,
-    /// The lines that it belongs to. If not given, all.
+    /// The lines to which the theory applies. If not given, all lines.
     #[serde(default, rename = "where")]
     pub at: Selection,
 }

@@ -21,8 +21,7 @@ pub(crate) struct FileHeader {
     /// The question that the experiment answers, for the report.
     #[serde(default)]
     pub(crate) question: String,
-    /// The part at the start of each run that is removed before the run is reduced: `"none"`, a time, or
-    /// `"mser-5"` (White 1997).
+    /// The start of each run that is left out of its responses: `"none"`, a time, or `"mser-5"` (White 1997).
     #[serde(default)]
     pub(crate) warm_up: WarmUp,
     /// Seed of the first replication. The n-th replication has this seed plus n − 1.
@@ -34,7 +33,7 @@ fn first_seed() -> u64 {
     1
 }
 
-/// The settings of a run: keys above the first section in which a varied factor may stand.
+/// The settings of a run: keys above the first section, whose values may depend on a factor.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct RunSection {
@@ -107,7 +106,7 @@ pub(crate) struct ReplicationsSection {
     pub(crate) min: Option<u32>,
     /// Greatest number of runs.
     pub(crate) max: Option<u32>,
-    /// The stopping rule between the two. It judges replications 1 to n in order.
+    /// The stopping rule between `min` and `max`. It is evaluated for replications 1 to n in order.
     pub(crate) until: Option<Precision>,
     /// Confidence of every interval, 0.95 if not given.
     pub(crate) confidence: Option<Fraction>,
@@ -168,8 +167,7 @@ pub(crate) struct NodeSection {
 pub(crate) struct LinkSection {
     /// The two nodes. `forward` is the direction from the first to the second.
     pub(crate) between: [String; 2],
-    /// Number of links, with names from `name#1` on. If not given, as many as the larger of its two ends has
-    /// nodes.
+    /// Number of links, with names from `name#1` on. If not given, the larger of the numbers of nodes at its two ends.
     #[serde(default)]
     pub(crate) count: Option<u32>,
     /// The WiFi channel: links with the same channel share its air. If not given, each link has a channel of
@@ -201,7 +199,7 @@ pub(crate) struct TransportSection {
     /// For UDP: the headers that are added to a datagram's payload.
     #[serde(default)]
     pub(crate) headers: Option<Headers>,
-    /// For UDP: the layer at which a `rate` of its applications counts, `ip` packets or their `payload`.
+    /// For UDP: the bytes that a `rate` of its applications counts: `ip` packets or their `payload`.
     #[serde(default)]
     pub(crate) layer: Option<RateLayer>,
     /// For Multipath TCP: whether the paths after the first carry data only while the first cannot. If not
@@ -267,9 +265,9 @@ pub(crate) struct DatagramSockets {
     /// The send buffer (SO_SNDBUF), of which the kernel allocates twice as much. If not given, the kernel's
     /// default.
     pub(crate) send_buffer: Option<Size>,
-    /// The receive buffer (SO_RCVBUF), of which the kernel allocates twice as much. If it is given, a datagram
-    /// that does not fit is lost, and that is no fault. If not, the buffer is large enough for any scheduling
-    /// delay of the reader, and such a loss is a fault.
+    /// The receive buffer (SO_RCVBUF), of which the kernel allocates twice as much. If given, a datagram that does not
+    /// fit is lost, which is not a fault. If not, the buffer is large enough for any scheduling delay of the reader,
+    /// and such a loss is a fault.
     pub(crate) receive_buffer: Option<Size>,
     /// The place at which a datagram counts as received.
     pub(crate) arrives_at: Option<ArrivesAt>,
@@ -341,12 +339,12 @@ pub(crate) struct FlowSection {
     pub(crate) from: String,
     /// The node at the other end.
     pub(crate) to: String,
-    /// The name of a `[transport.*]`. Applications that send datagrams may omit it: UDP.
+    /// The name of a `[transport.*]`. Applications that send datagrams may omit it and then use UDP.
     #[serde(default)]
     pub(crate) transport: Option<String>,
     /// The application: which data are sent, and when.
     pub(crate) application: netrig_traffic::Settings,
-    /// The reading rate of the application at the receiving end of connections. If not given, it reads at once.
+    /// The reading rate of the application at the receiving end of connections. If not given, it reads without delay.
     #[serde(default)]
     pub(crate) reads: Option<netrig_traffic::Reads>,
     /// The DiffServ code point with which both ends send all packets of the flow: `ef`, `af41`, `cs1`, or a number from
@@ -359,8 +357,7 @@ pub(crate) struct FlowSection {
     /// The points that have this flow; all if not given.
     #[serde(default, rename = "where")]
     pub(crate) at: Selection,
-    /// Number of flows, with names from `name#1` on. If not given, as many as the larger of its two ends has
-    /// nodes.
+    /// Number of flows, with names from `name#1` on. If not given, the larger of the numbers of nodes at its two ends.
     #[serde(default)]
     pub(crate) count: Option<u32>,
     /// Start of the flow; the start of the run if not given.
@@ -369,7 +366,7 @@ pub(crate) struct FlowSection {
     /// For several flows: the delay of each start after the previous one.
     #[serde(default)]
     pub(crate) stagger: Duration,
-    /// End of new activity: the application starts nothing new from here on. If not given, the end of the run.
+    /// End of new activity: the application starts nothing new after this time. If not given, the end of the run.
     #[serde(default)]
     pub(crate) stop: Option<Duration>,
     /// Its paths, instead of those of its transport.
@@ -421,8 +418,8 @@ pub(crate) struct LinkChange {
     pub(crate) queue: Option<Waiting>,
     /// For outages: treatment of packets on the line, `lose` if not given.
     pub(crate) in_flight: Option<InFlight>,
-    /// For outages: their place. `path` is somewhere along the link, as if not given. A node's name means that
-    /// its own interface to the link goes down, which it notices at once.
+    /// For outages: where the link fails. `path` (default): somewhere along the link. A node's name: the node's
+    /// interface to the link goes down, and the node is notified immediately.
     #[serde(rename = "where")]
     pub(crate) place: Option<String>,
 }

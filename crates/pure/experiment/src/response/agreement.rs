@@ -15,9 +15,9 @@ use crate::{Factor, Point};
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct AgreementSpec {
-    /// Allowed distance of the mean on another substrate from the mean on the first: a share of the first mean
-    /// such as `5 %`, a difference in the response's unit such as `20 us`, or `3 pp` (percentage points) of a
-    /// share. One of several suffices.
+    /// Allowed distance of the mean on another substrate from the mean on the first: a share of the first mean such as
+    /// `5 %`, a difference in the response's unit such as `20 us`, or `3 pp` (percentage points) of a share. It
+    /// suffices that one of several is met.
     pub within: Margins,
     /// The points to which it applies. If not given, all points.
     #[serde(default, rename = "where", skip_serializing_if = "Selection::is_empty")]

@@ -26,14 +26,14 @@ pub struct ResponseSpec {
     /// The deadline, for metrics that have one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub within: Option<Duration>,
-    /// How the members of a `count` become one number. If not given, as usual for the metric.
+    /// How the members of a `count` become one number. If not given, the default of the metric.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub per: Option<Per>,
     /// Start of the measuring window, rounded up to whole sampling intervals. If not given, the end of the
     /// warm-up, or the start of the run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub after: Option<Duration>,
-    /// End of the measuring window, rounded up likewise. If not given, the end of the run.
+    /// End of the measuring window, rounded up to whole sampling intervals. If not given, the end of the run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub until: Option<Duration>,
     /// The unit in tables and figures. If not given, the metric's own.

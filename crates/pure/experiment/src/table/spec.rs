@@ -23,7 +23,7 @@ pub struct TableSpec {
     /// The points of the table.
     #[serde(default, rename = "where")]
     pub at: Selection,
-    /// The group of the paper's values that stand beside the cells.
+    /// The group of the paper's values that are shown beside the cells.
     #[serde(default)]
     pub paper: Option<String>,
     /// Text below the table, in Markdown.
@@ -57,7 +57,7 @@ pub struct ColumnSpec {
     /// The mean over the points of the row divided by the mean over the same points with the levels of `to`.
     #[serde(default)]
     pub ratio: Option<String>,
-    /// The factors over whose levels the points of a row range.
+    /// The factors that vary within a row.
     #[serde(default)]
     pub over: Names,
     /// The points of the column, among those of the table.
@@ -66,7 +66,7 @@ pub struct ColumnSpec {
     /// The levels of the points that `difference` and `ratio` compare with. Other factors keep their levels.
     #[serde(default)]
     pub to: BTreeMap<String, Written>,
-    /// The response that they compare with, if it is another one, of the same unit.
+    /// The response to compare with, if it differs. It must have the same unit.
     #[serde(default)]
     pub by: Option<String>,
 }

@@ -74,7 +74,7 @@ pub struct Messages {
     /// Duration of a registration
     #[arg(long, value_name = "TIME", default_value = "60s")]
     pub expires: Duration,
-    /// T1 of RFC 3261: an unanswered request is retransmitted after it, and times out after 64 of it
+    /// T1 of RFC 3261: an unanswered request is retransmitted after T1, and times out after 64 × T1
     #[arg(long, value_name = "TIME", default_value = "500ms")]
     pub t1: Duration,
 }

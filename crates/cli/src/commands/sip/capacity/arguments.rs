@@ -38,10 +38,11 @@ pub struct Capacity {
     pub environment: EnvironmentArguments,
     #[command(flatten)]
     pub keeping: KeepArguments,
-    /// Test first whether the server keeps the rules of basic calls and registrations (`netrig sip conform --set basic-call`)
+    /// Test first whether the server follows the rules of basic calls and registrations (`netrig sip conform --set
+    /// basic-call`)
     #[arg(long)]
     pub conform: bool,
-    /// Where each step is written down; a search that was interrupted goes on from there
+    /// File to which each step is written; an interrupted search resumes from it
     #[arg(long, value_name = "FILE")]
     pub journal: Option<PathBuf>,
     /// Print a line for each step below the result

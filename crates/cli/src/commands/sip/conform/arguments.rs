@@ -39,7 +39,7 @@ pub struct Conform {
     /// Number of concurrent test cases; each needs three users
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = value_as::<Within<1, 64>, u16>)]
     pub jobs: u16,
-    /// Test during a load of registrations or calls at this rate, by users after those of the test cases
+    /// Test during a load of registrations or calls at this rate; its users follow those of the test cases
     #[arg(long, value_name = "RATE")]
     pub beside: Option<ArrivalRate>,
     /// Number of users of that load
@@ -53,7 +53,7 @@ pub struct Conform {
     pub silence: Duration,
     #[command(flatten)]
     pub names: ConformNames,
-    /// Seed of the identifiers; by default another one for each start
+    /// Seed of the identifiers; by default a new one for each start
     #[arg(long, value_name = "N", value_parser = value::<u64>)]
     pub seed: Option<u64>,
     #[command(flatten)]
@@ -88,7 +88,7 @@ pub struct Selection {
     /// Only those with this id, or with ids that start with it: `REG-BIND`; may be repeated
     #[arg(long, value_name = "ID")]
     pub only: Vec<String>,
-    /// All but those with this id, or with ids that start with it; may be repeated
+    /// Exclude those with this id, or with ids that start with it; may be repeated
     #[arg(long, value_name = "ID")]
     pub without: Vec<String>,
     /// Only those of this group; may be repeated
@@ -106,7 +106,7 @@ pub struct Selection {
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Users")]
 pub struct ConformUsers {
-    /// The first user's name. It ends with zeros, which count the users; each job has three
+    /// The first user's name. Its final zeros are counted up for the other users; each job has three users
     #[arg(long, value_name = "NAME", default_value = "user000000")]
     pub names: String,
     /// Users from a file: `name` or `name,password` on each line
@@ -135,6 +135,6 @@ pub struct ConformNames {
 /// A set of test purposes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum SetName {
-    /// Basic call set-up and registration: the rules without which figures of performance mean nothing
+    /// Basic call set-up and registration: the rules that a valid performance measurement requires
     BasicCall,
 }

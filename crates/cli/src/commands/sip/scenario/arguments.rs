@@ -48,8 +48,8 @@ pub struct ScriptArguments {
     /// Do not end the session of a failed call; by default its INVITE is cancelled, or its session ended by BYE
     #[arg(long)]
     pub leave_sessions: bool,
-    /// The value of `[media_port]`, and the source port of media if the session description names none. With --media it is the
-    /// first of the ports, of which each call takes two. By default 6000 for callers and 26000 for callees
+    /// The value of `[media_port]`, and the source port of media if the session description names none. With --media it
+    /// is the first port, and each call takes two ports. By default 6000 for callers and 26000 for callees
     #[arg(long, value_name = "PORT", value_parser = value_as::<AtLeastOne, u16>)]
     pub media_port: Option<u16>,
     /// Send and measure media in each call: RTP and RTCP from both ends with this codec, pcmu, pcma, g729 or opus. Without a
@@ -62,7 +62,7 @@ pub struct ScriptArguments {
     /// The sent media: `tone` (default), `silence`, `echo` of received media, `nothing`, or a file in the codec's encoding
     #[arg(long, value_name = "SOURCE", requires = "media")]
     pub media_source: Option<String>,
-    /// The scenario may start programs of this machine (<exec command>)
+    /// Allow the scenario to start programs on this machine (<exec command>)
     #[arg(long)]
     pub allow_commands: bool,
     /// Address of the other process of the test, or of this one if its scenario starts with <recvCmd> (SIPp's -3pcc)
@@ -164,7 +164,7 @@ pub struct ServedScenario {
     /// Number of users. A user has one call at a time
     #[arg(long, value_name = "N", value_parser = value::<u32>)]
     pub users: Option<u32>,
-    /// The most concurrent calls
+    /// Maximum number of concurrent calls
     #[arg(long, value_name = "N", default_value_t = 1 << 17, value_parser = value::<u32>)]
     pub most_calls: u32,
     /// Duration of each pause that states no duration (SIPp's -d)

@@ -32,7 +32,7 @@ pub enum Server {
     Sip(Box<Role>),
     /// Answer calls by a scenario, message by message
     Scenario(Box<ServedScenario>),
-    /// Answer DNS questions of SIP (NAPTR, SRV, A, AAAA) from a table, with delay and loss if wanted
+    /// Answer DNS questions of SIP (NAPTR, SRV, A, AAAA) from a table, optionally with delay and loss
     Dns(Dns),
 }
 
@@ -68,8 +68,8 @@ pub struct SocketArguments {
     /// The address of a host name; repeat the option for each. Other names cannot be reached: the server uses no DNS
     #[arg(long, help_heading = "Sockets", value_name = "NAME=ADDRESS")]
     pub hosts: Vec<NamedHost>,
-    /// The most concurrent connections; by default 10000, or fewer if the limit of open files allows fewer. If there are more, one
-    /// that has carried no message is closed
+    /// Maximum number of concurrent connections; by default 10000, or fewer if the limit of open files allows fewer.
+    /// Beyond it, a connection that has carried no message is closed
     #[arg(long, help_heading = "Sockets", value_name = "N", value_parser = value::<usize>)]
     pub max_connections: Option<usize>,
     #[command(flatten)]
@@ -127,8 +127,8 @@ pub struct Ending {
     /// Print one JSON document at the end instead of a table
     #[arg(long)]
     pub json: bool,
-    /// Seed of all random draws: tags, branches, delays. With a known seed, nonces can be guessed. By default another one for each
-    /// start
+    /// Seed of all random draws: tags, branches, delays. With a known seed, nonces can be guessed. By default a new one
+    /// for each start
     #[arg(long, value_name = "N", value_parser = value::<u64>)]
     pub seed: Option<u64>,
     #[command(flatten)]

@@ -13,13 +13,13 @@ settings! {
     /// Settings of a server that no experiment file has.
     #[derive(Clone, Debug)]
     pub struct ServeOptions with defaults {
-        /// A name for which it answers beside its addresses; given several times. The first is its realm.
+        /// A domain of the server, in addition to its addresses; may be repeated. The first is its realm.
         domain: Vec<String> { heading: USERS, value_name: "NAME" };
         /// Number of users, `user000000` and so on. Without it and without a file, any user is accepted.
         users: Option<u32> { heading: USERS, excludes: &["users_file"] };
         /// A file of users: `name,password` or `name,password,contact` on each line.
         users_file: Option<PathBuf> { heading: USERS };
-        /// The most users with a registration, and the most bindings of theirs.
+        /// Maximum number of users with a registration, and maximum number of their bindings.
         max_users: u32 { heading: USERS } = 1_000_000;
         /// The variable of the environment with the password of all `--users`.
         password_env: Option<String> {
@@ -38,7 +38,7 @@ settings! {
         never: bool { heading: CALLS, excludes: &["refuse"] };
         /// Hang up this time after the caller's ACK. By default the caller hangs up.
         talk: Option<Duration> { heading: CALLS, excludes: &["refuse", "never"] };
-        /// Hang up, or stop to ring, when a call has lasted this time.
+        /// Hang up, or stop ringing, when a call has lasted this time.
         max_call: Duration { heading: CALLS } = Duration::from_secs(3600);
         /// Address to which callers send their media: `192.0.2.1:9`, `[fe80::1%eth0]:9`. Nothing listens there. By default
         /// port 9 of the first address.
