@@ -35,7 +35,8 @@ pub enum Command {
     Show(Show),
     /// Write the report of the runs in a store
     Report(Report),
-    /// Compare the results of two stores, or of two versions in one store, and list the differences of their origins
+    /// Compare the results of two stores, or of two versions in one store, and list the differences in how they were
+    /// made
     Compare(Compare),
     /// Write results as CSV or Parquet, figures as SVG, and one run's packets as a capture or a figure
     Export(Export),

@@ -10,8 +10,8 @@ use serde::{Deserialize, Serialize};
 use crate::queue::fifo::Fifo;
 use crate::{Framing, LineSettings, Queue};
 
-/// The constants of an access line: rates, framing, delays, buffers and MTU. They hold where the link gives no value itself.
-/// The first node of the link is the subscriber: `forward` is upstream.
+/// The constants of an access line: rates, framing, delays, buffers and MTU. A value that the link sets itself takes
+/// precedence. The first node of the link is the subscriber: `forward` is upstream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 pub enum Preset {
     /// Ethernet on twisted pair at 10 Mbit/s.

@@ -33,7 +33,7 @@ pub enum Framing {
     /// DOCSIS: its rates count an Ethernet frame from its addresses to its frame check (MULPI, Maximum Sustained Traffic Rate),
     /// header 14 B, payload padded to 46 B, frame check 4 B.
     Docsis,
-    /// GPON: an Ethernet frame as in `docsis` behind a GEM header of 5 B (ITU-T G.984.3 clause 8.3). The headers that
+    /// GPON: an Ethernet frame as in `docsis`, after a GEM header of 5 B (ITU-T G.984.3 clause 8.3). The headers that
     /// fragmentation repeats are not counted.
     Gpon,
 }

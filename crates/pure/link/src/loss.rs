@@ -42,8 +42,8 @@ pub struct Periodic {
     pub first: Option<u64>,
 }
 
-/// Before each packet the line may change its state. Then the packet is lost with the probability of the state. The first
-/// state is drawn from the long-run shares of the states, so the mean loss holds from the first packet.
+/// Before each packet the line may change its state. Then the packet is lost with the probability of the state. The
+/// first state is drawn from the long-run shares of the states, so the mean loss applies from the first packet.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct GilbertElliott {

@@ -36,15 +36,16 @@ pub struct Cbr {
     pub size: Size,
 }
 
-/// Datagrams at a constant rate while on. The spans of on and off are drawn from distributions (exponential, Pareto).
+/// Datagrams at a constant rate during on periods, none during off periods. The durations are drawn from distributions
+/// (exponential, Pareto).
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct OnOff {
-    /// Duration of a span of on.
+    /// Duration of an on period.
     pub on: SpanDistribution,
-    /// Duration of a span of off.
+    /// Duration of an off period.
     pub off: SpanDistribution,
-    /// Rate of IP packets while on.
+    /// Rate of IP packets during an on period.
     pub rate: Rate,
     /// Payload of a datagram.
     pub size: Size,

@@ -25,9 +25,9 @@ pub enum SizeDistribution {
     Pareto {
         /// The mean without truncation.
         mean: Size,
-        /// Above 1, or there is no mean. Up to 2 the variance is infinite.
+        /// Above 1, because otherwise the mean is infinite. Up to 2 the variance is infinite.
         shape: f64,
-        /// Larger sizes are drawn as this; without it the tail is unbounded.
+        /// Largest size; larger values are replaced by it. If absent, the tail is unbounded.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         max: Option<Size>,
     },

@@ -16,9 +16,9 @@ const LONGEST: u64 = 4 << 30;
 const BEGINS: u64 = 22;
 const COMPLETE: u64 = 24;
 
-/// One file by FTP (RFC 959). On a real substrate a third-party server sends or stores it. In the model, the replies about
-/// the transfer are sent over the data connection instead of the control connection. A fetch has only the reply that
-/// starts it there, and its time ends with the last byte of the file.
+/// One file by FTP (RFC 959). On a real substrate a third-party server sends or stores it. In the model, the replies
+/// about the transfer are sent over the data connection instead of the control connection. A fetch sends only the reply
+/// that starts the transfer. Its measured time ends with the last byte of the file.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Ftp {

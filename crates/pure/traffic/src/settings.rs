@@ -59,7 +59,7 @@ applications! {
     Poisson(Poisson);
     /// Datagrams at a constant rate.
     Cbr(Cbr);
-    /// Datagrams at a constant rate while on, none while off.
+    /// Datagrams at a constant rate during on periods, none during off periods.
     OnOff(OnOff);
     /// The datagrams of a trace.
     Trace(Trace);

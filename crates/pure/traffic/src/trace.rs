@@ -25,12 +25,12 @@ pub enum TraceError {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Trace {
-    /// Each with the gap before it and its payload: `["1.5 ms", "512 B"]`.
+    /// The datagrams, each with the gap before it and its payload: `["1.5 ms", "512 B"]`.
     #[serde(default)]
     pub datagrams: Vec<TracedDatagram>,
-    /// A capture file (pcap or pcapng) in place of `datagrams`, relative to the experiment file. Each IP packet in it
-    /// becomes a datagram whose packet has the same length. The reader of the experiment file replaces it by its
-    /// datagrams.
+    /// A capture file (pcap or pcapng) instead of `datagrams`, relative to the experiment file. Each IP packet in it
+    /// becomes a datagram whose packet has the same length. When the experiment file is read, its datagrams replace the
+    /// file name.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub capture: Option<String>,
     /// Whether the trace is repeated; otherwise nothing is sent after its end.

@@ -19,8 +19,8 @@ pub struct Video {
     /// The clip.
     #[serde(default)]
     pub clip: ClipName,
-    /// Wait of the first packet at the receiver. Every other packet is used at the same time after its sending; later
-    /// ones are useless.
+    /// Play-out delay of the first packet. Each packet is used at its send time plus the same total delay; later
+    /// packets are useless.
     #[serde(default = "playout")]
     pub playout: Duration,
 }

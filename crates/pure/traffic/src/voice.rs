@@ -89,7 +89,7 @@ pub enum Talk {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub enum Playout {
-    /// The first packet waits this long; every other is played at the same time after its sending.
+    /// Play-out delay of the first packet. Each packet is played at its send time plus the same total delay.
     Fixed(Duration),
     /// The wait is chosen at the start of each talk spurt (Ramjee et al. 1994).
     Adaptive,

@@ -21,8 +21,8 @@ pub struct Web {
     /// Independent sources that share the flow's connection.
     #[serde(default = "one_source")]
     pub sources: u32,
-    /// Streams that carry the objects in turn; if the connection has fewer, on those. For `think` also the number of
-    /// users.
+    /// Number of streams that carry the objects in turn, at most those of the connection. With `think`, also the number
+    /// of users.
     #[serde(default = "one_stream")]
     pub streams: u16,
     /// Direction and timing of the objects.

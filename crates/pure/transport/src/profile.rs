@@ -6,7 +6,7 @@ use netrig_core::{Duration, SettingsError};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// A named set of constants and behaviours. Code never asks which study runs; it reads a constant.
+/// A named set of constants and behaviours. Code reads the constants and does not depend on the study.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Profile {

@@ -10,9 +10,9 @@ use serde::{Deserialize, Serialize};
 pub enum TimerWheel {
     /// On time.
     Exact,
-    /// Linux since 4.8 with HZ = 250: never early, and coarser the further away (kernel/time/timer.c,
-    /// `calc_wheel_index`). Each level has 64 slots and a granularity of eight times the level before, from one jiffy
-    /// of 4 ms. A timer of 2 to 16 s therefore fires up to 256 ms and a jiffy late.
+    /// Linux since 4.8 with HZ = 250: a timer is never early, and its granularity grows with its duration
+    /// (kernel/time/timer.c, `calc_wheel_index`). Each level has 64 slots and a granularity of eight times the level
+    /// before, from one jiffy of 4 ms. A timer of 2 to 16 s therefore fires up to 256 ms and a jiffy late.
     Linux250,
 }
 

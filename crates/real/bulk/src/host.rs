@@ -39,7 +39,7 @@ pub struct ProcessorShare {
 #[derive(Clone, Debug, Default, PartialEq, JsonSchema, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct HostReport {
-    /// Each processor.
+    /// For each processor, the shares of its time.
     pub processors: Vec<ProcessorShare>,
     /// Packets that the kernel dropped between the readings or had no room for, by the kernel's names (`Udp.RcvbufErrors`,
     /// `TcpExt.TCPRcvQDrop`, `softnet.dropped`).

@@ -9,11 +9,11 @@ use serde::{Deserialize, Serialize};
 const WINDOW: u64 = 1 << 14;
 
 counts! {
-    /// Losses and loss periods: consecutive lost numbers are one period (RFC 3357 section 4).
+    /// Losses and loss periods: consecutive lost sequence numbers are one period (RFC 3357 section 4).
     #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, JsonSchema, Serialize, Deserialize)]
     #[serde(deny_unknown_fields)]
     pub struct LossPeriods {
-        /// Lost numbers.
+        /// Lost sequence numbers.
         pub lost: u64,
         /// Loss periods.
         pub periods: u64,

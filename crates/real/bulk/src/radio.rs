@@ -23,13 +23,13 @@ pub struct RadioReport {
     pub interface: String,
     /// Signal strength of the last frame from the other station, dBm.
     pub signal_dbm: Option<i8>,
-    /// Bit rate of the last sent frame, bit/s; gaps, headers and acknowledgements take a part of it.
+    /// Bit rate of the last sent frame, bit/s. The throughput is lower because of gaps, headers and acknowledgements.
     #[serde(rename = "sends_at")]
     pub transmit_bit_rate: Option<u64>,
     /// Bit rate of the last received frame, bit/s.
     #[serde(rename = "receives_at")]
     pub receive_bit_rate: Option<u64>,
-    /// Frames sent, each once.
+    /// Frames sent, without retransmissions.
     pub sent: u32,
     /// Retransmissions of frames.
     pub sent_again: u32,

@@ -24,12 +24,13 @@ pub struct Datagrams {
     pub lost: u64,
     /// The distribution of losses. Absent at the sender, and if not reported.
     pub loss_periods: Option<LossPeriods>,
-    /// Datagrams that reached this host and that the full socket buffer dropped. Absent at the sender, and if not reported.
+    /// Datagrams that reached this host and were dropped because the socket buffer was full. Absent at the sender, and
+    /// if not reported.
     pub dropped: Option<u64>,
     /// Jitter at the last datagram (RFC 3550 section 6.4.1), s. Absent if fewer than two arrived.
     pub jitter_s: Option<f64>,
-    /// The largest step of the wall clock of this host, which stamps arrivals, during the phase, s. Absent at the sender, and if the
-    /// clock was not set.
+    /// The largest step of this host's wall clock during the phase, s. Arrivals are stamped with this clock. Absent at
+    /// the sender, and if the clock was not stepped.
     pub clock_set_s: Option<f64>,
 }
 
@@ -59,7 +60,7 @@ pub struct EndReport {
     pub window: Option<u32>,
     /// The congestion control of the sender.
     pub congestion: Option<String>,
-    /// The radio of the outgoing interface, if it is one.
+    /// Statistics of the outgoing interface, if it is wireless.
     pub radio: Option<RadioReport>,
     /// Totals of datagrams.
     pub datagrams: Option<Datagrams>,

@@ -7,9 +7,9 @@ netrig_core::quantities! {
     DATAGRAMS_DUPLICATED = "datagrams_duplicated", "packets", Count;
     /// Datagrams that arrived after one that was sent later (RFC 4737 section 3.3).
     DATAGRAMS_REORDERED = "datagrams_reordered", "packets", Count;
-    /// Datagrams that the full buffer of the receiving socket dropped.
+    /// Datagrams that were dropped because the receive buffer of the socket was full.
     SOCKET_DROPPED = "socket_dropped", "packets", Count;
-    /// Shortest round-trip time that TCP has seen lately.
+    /// Recent minimum of TCP's round-trip time.
     MIN_RTT = "min_rtt", "s", Gauge;
     /// TCP's pacing rate.
     PACING_RATE = "pacing_rate", "B/s", Gauge;

@@ -36,7 +36,7 @@ pub struct ServerWatch {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, rename = "ServerSeen")]
 pub struct ServerReading {
-    /// Why the other values, or all but the socket counters, are not available, in words; those values are zero.
+    /// Why some or all other values are not available, in words. Values that are not available are zero.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub hidden: Option<String>,
     /// Processes that hold a socket of the server.
@@ -53,11 +53,11 @@ pub struct ServerReading {
     pub ran_s: f64,
     /// How long control groups throttled the server, s (`cpu.stat`).
     pub throttled_s: f64,
-    /// Datagrams that were dropped because a receive buffer was full, up to the step's end.
+    /// Datagrams that were dropped because a receive buffer was full, until the end of the step.
     pub dropped: u64,
     /// The size of the largest receive buffer, bytes; 0 if unknown.
     pub receive_buffer: u64,
-    /// The largest fill of the receive queues of its sockets, bytes.
+    /// The largest number of bytes in the receive queues of its sockets together.
     pub most_waiting: u64,
     /// The smallest share of the receive buffers in use after the first drop, 0 to 1; `None` if nothing was dropped.
     #[serde(default, skip_serializing_if = "Option::is_none")]

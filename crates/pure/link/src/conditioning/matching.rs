@@ -12,7 +12,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 use crate::SettingsError;
 use crate::error::ensure;
 
-/// A classifier. It matches packets for which all given fields hold.
+/// A classifier. A packet must match all given fields.
 ///
 /// With `dscp` alone it is a classifier of behaviour aggregates, with other fields a multi-field classifier (RFC 2475 section
 /// 2.3.1).

@@ -90,7 +90,7 @@ impl TokenBucket {
     }
 }
 
-/// The length of a packet that is counted.
+/// Which length of a packet is counted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Layer {
@@ -148,7 +148,7 @@ pub struct Srtcm {
     pub cir: Rate,
     /// Committed burst size: the burst that is green after a pause.
     pub cbs: Size,
-    /// Excess burst size: the further burst that is yellow. One of the two sizes is above zero.
+    /// Excess burst size: the further burst that is yellow. At least one of the two sizes is above zero.
     pub ebs: Size,
     /// Whether the meter is colour-aware: a packet that arrives with drop precedence 2 (yellow) or 3 (red) of assured
     /// forwarding gets no better colour. Colour-blind if not given.

@@ -40,7 +40,7 @@ pub struct Condition {
     /// The meter of their stream. If not given, all packets are green.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub meter: Option<Meter>,
-    /// The length of a packet that the meter counts. The IP packet if not given.
+    /// Which length of a packet the meter counts. The IP packet if not given.
     #[serde(default, skip_serializing_if = "Layer::is_ip")]
     pub layer: Layer,
     /// The action for green packets: `pass`, `drop`, or the code point to set (`ef`). `pass` if not given.

@@ -47,7 +47,7 @@ pub struct Pareto {
     pub shape: f64,
 }
 
-/// A shift of the delay of some packets. They do not keep the order that jitter may keep.
+/// A shift of the delay of some packets. The `keep_order` of jitter does not apply to them.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Reorder {

@@ -39,8 +39,8 @@ pub struct Class {
     /// Its reserved rate, framing included. Classes without a reservation share the unreserved rate evenly.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reserve: Option<Rate>,
-    /// For `class-wfq`: whether it goes before all classes without low latency, and is policed to its reservation. If not
-    /// given, true for the behaviour `ef` and false for all others.
+    /// For `class-wfq`: whether it is sent before all classes without low latency, and is policed to its reservation.
+    /// If not given, true for the behaviour `ef` and false for all others.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub low_latency: Option<bool>,
     /// For a class of low latency: the burst that may exceed its reservation. 200 ms of its reservation if not given.

@@ -19,7 +19,7 @@ pub struct Shaped {
     pub rate: Rate,
     /// The burst that may leave at once after a pause, above zero and at most 2 GB. A longer packet is dropped.
     pub burst: Size,
-    /// The length of a packet that is counted. The IP packet if not given.
+    /// Which length of a packet is counted. The IP packet if not given.
     #[serde(default, skip_serializing_if = "Layer::is_ip")]
     pub layer: Layer,
     /// The queue in front of the bucket: any discipline that does not schedule classes. The packet that waits for its tokens

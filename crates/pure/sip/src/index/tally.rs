@@ -47,7 +47,7 @@ counts! {
         pub acknowledgements: u64,
         /// Retransmitted requests received by callees.
         pub received: u64,
-        /// Retransmitted responses received, other than those that are acknowledged again.
+        /// Retransmitted responses received, except those that are acknowledged again.
         pub responses_received: u64,
         /// Provisional responses received after later ones.
         pub reordered: u64,

@@ -19,7 +19,7 @@ pub enum Gaps {
     Constant,
     /// Uniform between zero and twice the mean.
     Uniform,
-    /// Bursts of this number of arrivals at once, at intervals of as many mean gaps.
+    /// Bursts of this number of simultaneous arrivals. The interval between bursts is this number times the mean gap.
     Burst(u32),
 }
 

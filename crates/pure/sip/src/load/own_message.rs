@@ -75,7 +75,7 @@ steps! {
     Options = "options";
     /// MESSAGE.
     Message = "message";
-    /// SUBSCRIBE, each one of a subscription.
+    /// Each SUBSCRIBE of a subscription.
     Subscribe = "subscribe";
     /// NOTIFY of a peer.
     Notify = "notify";
@@ -99,13 +99,13 @@ steps! {
 pub struct OwnMessage {
     /// The kind of message to be changed.
     pub step: MessageStep,
-    /// Header fields that replace all of the same name. An empty text removes them.
+    /// Header fields that replace all fields of the same name. An empty text removes the fields.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub set: BTreeMap<String, String>,
     /// Header fields that are appended, each as a line: `Diversion: <sip:[peer]@[domain]>`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub add: Vec<String>,
-    /// A body that replaces that of the scenario.
+    /// A body that replaces the scenario's body.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub body: Option<OwnBody>,
     /// Several bodies instead, as `multipart/mixed` (RFC 2046 section 5.1.3).

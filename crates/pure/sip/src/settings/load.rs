@@ -26,13 +26,14 @@ settings! {
         mix: BTreeMap<ScenarioName, Fraction> [default, skip_serializing_if = "BTreeMap::is_empty"] {
             value_name: "SCENARIO=SHARE,..",
         };
-        /// Instead: a scenario file of SIPp (XML) or of netrig (TOML), relative to the experiment file, which calls
-        /// follow message by message. The reader of the experiment file replaces it by its text. Not in the simulator.
+        /// Instead: a scenario file of SIPp (XML) or netrig (TOML), relative to the experiment file. Calls follow it
+        /// message by message. When the experiment file is read, the text replaces the file name. Not in the simulator.
         scenario_file: Option<String> [default, skip_serializing_if = "Option::is_none"];
         /// Instead: the text of such a scenario.
         scenario_text: Option<String> [default, skip_serializing_if = "Option::is_none"];
-        /// For such a scenario: a file, relative to the experiment file, whose lines have the fields `[field0]` and so on
-        /// of calls (SIPp's -inf). The reader of the experiment file replaces it by its text.
+        /// For such a scenario: a file, relative to the experiment file, whose lines contain the values of the fields
+        /// `[field0]` and so on, one line for each call (SIPp's -inf). When the experiment file is read, the text
+        /// replaces the file name.
         values_file: Option<String> [default, skip_serializing_if = "Option::is_none"];
         /// Instead: the text of such a file.
         values_text: Option<String> [default, skip_serializing_if = "Option::is_none"];
@@ -47,22 +48,22 @@ settings! {
         interval: Option<Duration> [default, skip_serializing_if = "Option::is_none"] { heading: ARRIVALS, group: PACE };
         /// Instead: arrivals per second.
         rate: Option<ArrivalRate> [default, skip_serializing_if = "Option::is_none"] { heading: ARRIVALS, group: PACE };
-        /// Instead: rates one after the other. The last one stays.
+        /// Instead: consecutive stages with their rates. The last rate continues.
         stages: Vec<StageSettings> [default, skip_serializing_if = "Vec::is_empty"] { flag: "stage", heading: ARRIVALS, group: PACE };
         /// Instead: each user starts again this time after its last attempt has ended (a closed loop).
         pause: Option<DrawnTime> [default, skip_serializing_if = "Option::is_none"] { heading: ARRIVALS, group: PACE };
         /// Instead: the times at which attempts start, counted from the flow's start.
         moments: Vec<Duration> [default, skip_serializing_if = "Vec::is_empty"];
-        /// Instead: a file, relative to the experiment file, with a time in seconds on each line. The reader of the
-        /// experiment file replaces it by `moments`.
+        /// Instead: a file, relative to the experiment file, with a time in seconds on each line. When the experiment
+        /// file is read, `moments` replaces it.
         trace: Option<String> [default, skip_serializing_if = "Option::is_none"] { value_name: "FILE", heading: ARRIVALS, group: PACE };
         /// Distribution of the times between arrivals.
         arrivals: Gaps [default] { heading: ARRIVALS };
-        /// Number of users. By default as many as the scenario needs, or 1000 if it needs no certain number.
+        /// Number of users. By default as many as the scenario needs, or 1000 if it needs no particular number.
         users: Option<u32> [default, skip_serializing_if = "Option::is_none"] { heading: USERS, excludes: &["users_from"] };
         /// Number of idle users, which are registered beforehand.
         population: u32 [default];
-        /// The most attempts.
+        /// Maximum number of attempts.
         count: Option<u64> [default, skip_serializing_if = "Option::is_none"] { heading: ARRIVALS };
         /// The callees.
         callee: Called [default] { heading: CALLS };
@@ -74,23 +75,23 @@ settings! {
         provisionals: u16 [default = "one"] { heading: CALLS } => provisionals;
         /// Session interval that callers request (RFC 4028), whole seconds, at least 90 s. By default none.
         session_expires: Option<Duration> [default, skip_serializing_if = "Option::is_none"] { heading: CALLS } => session_expires;
-        /// Duration of an answered call or of a subscription. A drawn one is limited to 20 means.
+        /// Duration of an answered call or of a subscription. A drawn duration is limited to 20 times the mean.
         hold: DrawnTime [default] { heading: CALLS };
         /// How long a call of `cancel` or `no-answer` rings before it is cancelled.
         patience: Duration [default = "tenth_of_a_second"] { heading: CALLS };
-        /// Over connections: which requests share one. No effect over UDP.
+        /// For transports with connections: which requests share a connection. No effect over UDP.
         connections: Option<Connections> [default, skip_serializing_if = "Option::is_none"] { heading: CONNECTIONS };
-        /// Over connections: whether they use TLS. Any certificate is accepted.
+        /// For transports with connections: whether they use TLS. Any certificate is accepted.
         secure: bool [default];
         /// Size of the session descriptions, up to 60 KB; `0 B` for none.
         sdp: Size [default = "usual_description"] { heading: CALLS };
         /// Own header fields and bodies for messages of the scenarios.
         messages: Vec<OwnMessage> [default, skip_serializing_if = "Vec::is_empty"] => messages;
         /// Whether callers follow the contacts of a 3xx (RFC 3261 section 8.1.3.4). They send only to the server, the
-        /// servers that take over, and the peers. For any other contact they use the server.
+        /// servers that take over, and the peers. To any other contact they send by way of the server.
         follow_redirects: bool [default, skip_serializing_if = "is_false"] { heading: CALLS } => follow_redirects;
-        /// How often an attempt that is refused with `Retry-After` is repeated after that time, which may be at most as
-        /// long as a call may ring.
+        /// How often an attempt is repeated after a refusal with `Retry-After`. The time must not exceed the longest
+        /// ringing time.
         retries: u8 [default, skip_serializing_if = "is_zero"] { heading: CALLS } => retries;
         /// Transport of requests of more than 1300 B if the others go over UDP.
         large_requests: LargeRequests [default, skip_serializing_if = "is_over_udp"] { heading: CALLS } => large_requests;
@@ -101,22 +102,22 @@ settings! {
         domain: Option<String> [default, skip_serializing_if = "Option::is_none"] { heading: USERS };
         /// Duration of a registration or subscription, whole seconds.
         expires: Duration [default = "an_hour"] { heading: USERS };
-        /// T1 of RFC 3261: an unanswered request is retransmitted after it, and times out after 64 of it.
+        /// T1 of RFC 3261: an unanswered request is retransmitted after T1, and times out after 64 × T1.
         t1: Duration [default = "t1"] { heading: CALLS };
         /// T2 of RFC 3261: the longest time between retransmissions of a request other than INVITE, not below T1. By
         /// default 4 s, or T1 if that is more.
         t2: Option<Duration> [default, skip_serializing_if = "Option::is_none"] { heading: CALLS };
         /// T4 of RFC 3261: the longest time that a message stays in the network.
         t4: Duration [default = "t4"] { heading: CALLS };
-        /// At most seven servers that take over in turn: in a file addresses such as `"10.0.0.3:5060"`, on the command line
-        /// written as the target, each with the flag. The next one is used if
-        /// a server does not answer, answers 503 or is unreachable (RFC 3263 section 4.3). Not in the simulator.
+        /// At most seven servers that replace a failed one, in this order: in a file addresses such as
+        /// `"10.0.0.3:5060"`; on the command line repeat the flag and write each like the target. The next one is used
+        /// if a server does not answer, answers 503 or is unreachable (RFC 3263 section 4.3). Not in the simulator.
         fail_over: Vec<String> [default, skip_serializing_if = "Vec::is_empty"] { value_name: "TARGET" };
         /// Port of the server.
         port: u16 [default = "sip_port"];
         /// Number of threads of the tester, each with a socket of its own. The simulator has one.
         threads: u16 [default = "one"];
-        /// The most concurrent calls in each thread.
+        /// Maximum number of concurrent calls in each thread.
         most_calls: u32 [default = "most_calls"] { heading: TESTER };
         /// How users find their server by its name. By default they know its address.
         location: Option<LocationSettings> [default, skip_serializing_if = "Option::is_none"];
@@ -229,7 +230,7 @@ fn most_calls() -> u32 {
 pub struct StageSettings {
     /// Arrivals per second at the start.
     pub rate: ArrivalRate,
-    /// Arrivals per second at the end, after a linear change. By default the same.
+    /// Arrivals per second at the end, after a linear change. By default the rate does not change.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub to: Option<ArrivalRate>,
     /// Duration of the stage.

@@ -28,7 +28,7 @@ pub struct LocationSettings {
     /// the server's address, and `{address:NODE}` that of a node.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub records: Vec<String>,
-    /// Node of the DNS server. By default that of the users' server.
+    /// Node of the DNS server. By default the node of the users' server.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub node: Option<String>,
     /// Port of the DNS server.

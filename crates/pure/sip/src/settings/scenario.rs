@@ -37,7 +37,8 @@ choices! {
         Options = "options",
         /// MESSAGE.
         Message = "message",
-        /// A subscription to presence: SUBSCRIBE and NOTIFY, renewed in time, and terminated at the end of its hold.
+        /// A subscription to presence: SUBSCRIBE and NOTIFY, renewed in time, and terminated at the end of its hold
+        /// time.
         Subscribe = "subscribe",
     }
 }

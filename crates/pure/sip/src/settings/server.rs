@@ -27,7 +27,7 @@ settings! {
     pub struct ServerSettings {
         /// Role of the server.
         role: ServerRole;
-        /// For a proxy: whether it stays in the path of the calls of these users.
+        /// For a proxy: whether it stays in the signalling path of the users' calls (Record-Route).
         record_route: bool [default] {};
         /// Digest algorithm with which users authenticate, by the `password` of the load.
         digest: Option<Digest> [default, skip_serializing_if = "Option::is_none"] { heading: USERS };
@@ -49,7 +49,7 @@ settings! {
             heading: CALLS,
             value_name: "STATUS",
         };
-        /// The most concurrent transactions. Further requests are refused with 503.
+        /// Maximum number of concurrent transactions. Further requests are refused with 503.
         max_transactions: u32 [default = "max_transactions"] { heading: TRANSACTIONS };
     }
 }
@@ -68,7 +68,7 @@ choices! {
     pub enum ServerRole {
         /// Accepts registrations.
         Registrar = "registrar",
-        /// Accepts registrations, and forwards requests to users with state of its transactions.
+        /// Accepts registrations, forwards requests to users, and keeps transaction state.
         Proxy = "proxy",
         /// Forwards requests to users at given contacts, without state.
         StatelessProxy = "stateless-proxy",

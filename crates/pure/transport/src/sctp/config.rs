@@ -44,7 +44,7 @@ constants! {
             linux: MS(4), "one jiffy at HZ = 250 (sctp_transport_update_rto, net/sctp/transport.c)";
             ns2: Duration::ZERO, "sctp/sctp.cc, RttUpdate: no granularity";
         }
-        /// Whether a chunk measures the round-trip time although a chunk with a lower TSN was retransmitted meanwhile.
+        /// Whether a chunk measures the round-trip time even if a chunk with a lower TSN was retransmitted meanwhile.
         measures_past_retransmissions: bool {
             rfc: false, "RFC 9260 section 6.3.1 rule C5";
             linux: true, "net/sctp/outqueue.c, sctp_check_transmitted: unless the chunk itself was retransmitted";
@@ -98,8 +98,8 @@ constants! {
             linux: HeartbeatLoss::AtNext, "net/sctp/sm_statefuns.c, sctp_sf_sendbeat_8_3";
             ns2: HeartbeatLoss::AtNext, "sctp/sctp.cc, HeartbeatGenTimerExpiration";
         }
-        /// Whether a potentially failed path is probed by heartbeats even while data is outstanding on it. Then both
-        /// count as errors, and an answer ends the back-off.
+        /// Whether a potentially failed path is probed by heartbeats even while data is outstanding on it. Then
+        /// unanswered heartbeats and time-outs of data both count as errors, and an answer ends the back-off.
         heartbeats_beside_data: bool {
             rfc: false, "RFC 9260 section 8.3: only an idle address is probed";
             linux: true, "net/sctp/sm_sideeffect.c, sctp_do_8_2_transport_strike";
@@ -135,7 +135,7 @@ constants! {
             linux: 65_535, "net.sctp.ps_retrans";
             ns2: 0, "tcl/lib/ns-default.tcl, changePrimaryThresh_ -1: at every time-out";
         }
-        /// Whether new data returns to the primary path once that works again.
+        /// Whether new data returns to the primary path once that path works again.
         return_to_primary: bool {
             rfc: true, "RFC 9260 section 6.4: by default data goes to the primary path";
             linux: true, "net/sctp/associola.c, sctp_select_active_and_retran_path";
@@ -299,13 +299,13 @@ constants! {
             linux: false, "net/sctp/outqueue.c, sctp_retransmit_mark";
             ns2: true, "sctp/sctp.cc, iOutstandingBytes at a time-out";
         }
-        /// Whether new data also waits for a SACK after a time-out.
+        /// Whether new data, like lost data, waits for a SACK after a time-out.
         timeout_holds_new_data: bool {
             rfc: false, "RFC 9260 section 6.3.3 concerns sent data only";
             linux: false, "net/sctp/outqueue.c, sctp_outq_flush";
             ns2: true, "sctp/sctp.cc, Timeout sends one packet";
         }
-        /// Whether data that the user sends leaves at once, as far as the windows allow, although lost data waits.
+        /// Whether data that the user has just sent is transmitted before lost data, if the windows allow it.
         send_passes_losses: bool {
             rfc: false, "RFC 9260 section 6.1 C: lost data first";
             linux: false, "net/sctp/outqueue.c, sctp_outq_flush";
@@ -354,13 +354,13 @@ constants! {
             linux: B(212_992), "net.core.wmem_default";
             ns2: B(1_000_000_000), "sctp/sctp.cc: the application is asked whenever the window allows";
         }
-        /// Share of the send buffer that a chunk occupies.
+        /// Space in the send buffer that a chunk occupies.
         chunk_charge: ChunkCharge {
             rfc: ChunkCharge::UserBytes, "RFC 9260 leaves it to the host";
             linux: ChunkCharge::KernelBuffer, "net/sctp/socket.c, sctp_set_owner_w: truesize of the socket buffer and struct sctp_chunk";
             ns2: ChunkCharge::UserBytes, "unused";
         }
-        /// Received bytes of a message from which on it is delivered before its end.
+        /// Number of received bytes of a message after which its delivery begins before its end.
         partial_delivery: Size {
             rfc: B(131_072), "RFC 9260 section 6.9 allows it; as usrsctp: half of the receive buffer";
             linux: B(53_248), "net/sctp/ulpqueue.c, sctp_ulpq_partial_delivery: when the buffer runs short";

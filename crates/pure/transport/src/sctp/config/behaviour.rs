@@ -46,7 +46,7 @@ pub enum RetransmitTo {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(untagged)]
 pub enum InitialCwnd {
-    /// By a rule from the MTU.
+    /// Computed from the MTU by a rule.
     Rule(InitialCwndRule),
     /// A size in bytes.
     Size(Size),
@@ -66,7 +66,7 @@ pub enum InitialCwndRule {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(untagged)]
 pub enum InitialSsthresh {
-    /// By a rule.
+    /// Computed by a rule.
     Rule(InitialSsthreshRule),
     /// A size in bytes.
     Size(Size),
@@ -102,7 +102,7 @@ pub enum Counted {
     UserData,
 }
 
-/// Share of the send buffer that a DATA chunk occupies.
+/// Space in the send buffer that a DATA chunk occupies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum ChunkCharge {
@@ -143,8 +143,8 @@ impl ChunkCharge {
 pub enum IdleCwnd {
     /// No change.
     Keep,
-    /// Halved once per RTO, down to four packets. Before the first time the threshold is set to the window (RFC 9260
-    /// section 7.2.1).
+    /// Halved once per RTO, down to four packets. Before the first halving, ssthresh is set to cwnd (RFC 9260 section
+    /// 7.2.1).
     HalvePerRto,
     /// Halved once per RTO; the threshold is unchanged.
     HalveWindowPerRto,

@@ -40,13 +40,13 @@ behaviour! {
 }
 
 behaviour! {
-    /// What the first two duplicate acknowledgements allow to be sent beyond the congestion window.
+    /// What each of the first two duplicate acknowledgements allows beyond the congestion window.
     pub enum LimitedTransmit {
         /// Nothing.
         Off,
-        /// A new segment each (RFC 3042).
+        /// A new segment (RFC 3042).
         NewData,
-        /// A segment each: new or, after a time-out, retransmitted.
+        /// A segment: new or, after a time-out, retransmitted.
         AnyData,
     }
 }
@@ -85,7 +85,7 @@ behaviour! {
 }
 
 behaviour! {
-    /// The quantity from which a loss computes the reduced window.
+    /// The quantity from which the window after a loss is computed.
     pub enum SsthreshFrom {
         /// The outstanding data (RFC 5681 equation 4).
         FlightSize,
@@ -148,8 +148,9 @@ behaviour! {
         /// loss, the Reno estimate grows by one segment per round trip.
         Continuous,
         /// As in Linux: the window grows by whole packets, each for a number of acknowledged packets. That number is
-        /// updated every 32 ms while the window is constant. Where Reno leads, growth is that of section 4.3. Before a
-        /// loss, and after a time-out, which forgets the earlier window, growth is at least 5 % per round trip.
+        /// updated every 32 ms while the window is constant. If the Reno estimate is larger, the window grows as in
+        /// section 4.3. Before a loss, and after a time-out, which resets the memory of the earlier window, the window
+        /// grows by at least 5 % per round trip.
         Counted,
     }
 }
@@ -211,7 +212,7 @@ behaviour! {
 behaviour! {
     /// Which acknowledgements measure the round-trip time.
     pub enum RttSampling {
-        /// Each one that acknowledges a segment sent once.
+        /// Every acknowledgement of a segment that was sent once.
         PerAck,
         /// One per round trip: one segment is timed at a time.
         PerRound,
