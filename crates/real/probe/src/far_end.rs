@@ -79,8 +79,8 @@ settings! {
     /// The settings of a far end.
     #[derive(Clone, Debug)]
     pub struct FarEndSettings with defaults {
-        /// Addresses of this host to listen at, separated by commas; a link-local one with its interface: `fe80::1%eth0`. By
-        /// default those of the loopback interface. Any other needs a key.
+        /// Addresses of this host to listen at, separated by commas; a link-local one with its interface:
+        /// `fe80::1%eth0`. By default the loopback addresses. Other addresses need a key.
         listen: Vec<HostAddress> { value_name: "ADDRESS[,..]", is_list: true };
         /// UDP port for STAMP.
         stamp_port: u16 { value_name: "PORT" } = stamp::PORT;
@@ -90,14 +90,13 @@ settings! {
         allow: Vec<Prefix> { value_name: "PREFIX[,..]", is_list: true };
         /// Code points that a STAMP sender may ask for, separated by commas. By default all.
         allow_dscp: Vec<Dscp> { value_name: "DSCP[,..]", is_list: true };
-        /// Number STAMP's answers here, so that senders can separate loss on the way there from loss on the way back (RFC 8762:
-        /// stateful).
+        /// Number the STAMP answers, so that senders can measure the loss of each direction (RFC 8762: stateful).
         stateful: bool {};
         /// Authenticate STAMP with the key, too; packets that are not authenticated get no answer.
         authenticated: bool {};
         /// Format of this end's STAMP time stamps.
         timestamps: Format { value_name: "TIMESTAMPS" };
-        /// Highest rate at which this end sends to a probe that asks for it.
+        /// Highest rate at which this end sends if a probe requests it.
         max_rate: Rate as AboveZero {} = Rate::from_bits_per_s(100_000_000);
     }
 }

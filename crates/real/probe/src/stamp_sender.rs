@@ -33,8 +33,7 @@ settings! {
         answer_dscp: Option<Dscp> { heading: PACKETS };
         /// Format of this end's time stamps.
         timestamps: Format { value_name: "TIMESTAMPS" };
-        /// Separate loss on the way there from loss on the way back; the reflector must number its answers (RFC 8762:
-        /// stateful).
+        /// Measure the loss of each direction; the reflector must number its answers (RFC 8762: stateful).
         stateful: bool {};
     }
 }

@@ -23,7 +23,7 @@ settings! {
         packet: Duration {} = Duration::from_millis(20);
         /// Talk spurts and pauses of a conversation (ITU-T P.59) instead of continuous speech.
         spurts: bool {};
-        /// Wait of the first packet in the play-out buffer; `adaptive` needs --spurts.
+        /// Time for which the first packet waits in the play-out buffer; `adaptive` needs --spurts.
         playout: Playout {};
         /// Duration of the call.
         duration: Duration {} = Duration::from_secs(10);

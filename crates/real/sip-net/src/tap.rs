@@ -132,7 +132,7 @@ impl KeptMessages {
 /// Attempts of a load that were written down.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct KeptRecords {
-    /// The file, a line of JSON for each.
+    /// The file, with a line of JSON for each attempt.
     pub file: PathBuf,
     /// Lines in it.
     pub records: u64,

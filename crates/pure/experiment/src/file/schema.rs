@@ -104,7 +104,7 @@ fn link(generator: &mut SchemaGenerator) -> Json {
 fn link_of(section: Map<String, Json>, settings: Map<String, Json>) -> Json {
     let mut reverse = settings.clone();
     reverse.remove("required");
-    reverse.insert("description".into(), "Values of the way back that differ.".into());
+    reverse.insert("description".into(), "Values of the reverse direction that differ.".into());
     let mut link = merged([section, settings]);
     link["properties"]["reverse"] = Json::Object(reverse);
     Json::Object(link)

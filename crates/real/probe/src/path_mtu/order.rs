@@ -16,10 +16,10 @@ settings! {
     /// The settings of a path MTU search.
     #[derive(Clone, Debug)]
     pub struct PathMtuSettings with defaults {
-        /// Let `probe reflect` at the target answer, and not ICMP echo: this measures only the path to the target, and both ends
-        /// report TCP's segments.
+        /// Use `probe reflect` at the target instead of ICMP echo. Only the forward path is measured, and both ends
+        /// report TCP segment sizes.
         far_end: bool {};
-        /// Find how long TCP's segments may be at this port of the target.
+        /// Also report the sizes of TCP segments on a connection to this port of the target.
         tcp_port: Option<u16> as Within<1, 65535> { value_name: "PORT", excludes: &["far_end"] };
         /// If packets are lost silently, find after which hop.
         locate: bool {};

@@ -11,8 +11,9 @@ const SECOND_ERA: u64 = (1 << 32) - NTP_AHEAD;
 const NANOS: u64 = 1_000_000_000;
 
 choices! {
-    /// Format of a timestamp (RFC 8762 section 4.2.1; the Z flag of the error estimate). NTP's is that of RFC 5905 section 6,
-    /// with a fraction in 2⁻³² s. PTP's is the truncated one of RFC 8186 section 2, from the host's own clock, which keeps UTC.
+    /// Format of a timestamp (RFC 8762 section 4.2.1; the Z flag of the error estimate). The NTP format is that of RFC
+    /// 5905 section 6, with a fraction in 2⁻³² s. The PTP format is the truncated one of RFC 8186 section 2; its time
+    /// is that of the host's own clock, which keeps UTC.
     #[derive(Default)]
     pub enum Format {
         /// Seconds since 1900 and a fraction.

@@ -31,9 +31,9 @@ settings! {
         size: Option<Size> { heading: PACKETS };
         /// Time after which a packet counts as lost.
         wait: Duration { heading: PACKETS } = Duration::from_secs(2);
-        /// Least time between two packets.
+        /// Minimum time between two packets.
         gap: Duration { heading: PACKETS } = Duration::from_millis(10);
-        /// Most packets in flight at once.
+        /// Maximum number of packets in flight.
         in_flight: usize { heading: PACKETS } = 16;
         /// Code point to send with: `ef`, `af11`, `cs5` or 0 to 63.
         dscp: Dscp { heading: PACKETS } = Dscp::BE;

@@ -39,7 +39,7 @@ settings! {
         user: String { heading: FTP, value_name: "NAME", requires: &["ftp"] } = "anonymous".to_owned();
         /// Environment variable with the password.
         password_env: Option<String> { heading: FTP, value_name: "NAME", requires: &["ftp"] };
-        /// Fetch this file, instead of storing one and deleting it again.
+        /// Fetch this file. By default, a file is stored and then deleted.
         download: Option<String> { heading: FTP, value_name: "NAME", requires: &["ftp"] };
         /// Time after which the session is ended.
         patience: Duration { heading: FTP } = Duration::from_secs(300);

@@ -30,7 +30,7 @@ settings! {
         clip: Option<PathBuf> {};
         /// Pictures per second of that clip.
         frames: u32 { requires: &["clip"] } = 25;
-        /// Wait of the first packet in the play-out buffer; packets that are later than this are lost.
+        /// Time for which the first packet waits in the play-out buffer; packets that are later than this are lost.
         playout: Duration {} = Duration::from_millis(200);
         /// Code points, separated by commas: the clip is sent with each of them at the same time.
         dscp: Vec<Dscp> { value_name: "DSCP[,..]", is_list: true } = vec![Dscp::EF, Dscp::BE];

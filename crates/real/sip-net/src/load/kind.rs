@@ -28,7 +28,7 @@ choices! {
         Connection = "connection",
         /// ICMP reported that a message was undeliverable.
         Unreachable = "unreachable",
-        /// The DNS named no server, so it is no failure of a server.
+        /// The DNS lookup found no server. This does not count as a failure of a server.
         Dns = "dns",
     }
 }
@@ -53,13 +53,13 @@ impl From<Failure> for FailureKind {
     }
 }
 
-/// A time limit of the order that decides about a failure.
+/// A time limit of the load's settings that decides about a failure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum TimeLimit {
     /// T1: a transaction times out after 64 × T1.
     T1,
-    /// The longest ringing of a call, or time after a 100.
+    /// The longest time that a call may ring, or wait after a 100.
     LongestRinging,
     /// The time after which a ringing call is cancelled on purpose.
     Patience,

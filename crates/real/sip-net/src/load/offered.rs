@@ -33,22 +33,22 @@ pub struct Offered {
     pub users: u32,
     /// Users that are registered before the load and are otherwise idle.
     pub population: u32,
-    /// Whether users have passwords, as a challenging server requires.
+    /// Whether users have passwords, for a server that challenges requests.
     pub digest: bool,
     /// Duration of registrations, s.
     pub expires: u32,
-    /// Whether the callees are the tester's.
+    /// Whether the tester provides the callees.
     pub own_callees: bool,
     /// Number of contacts of each callee.
     pub contacts: u8,
     /// Number of provisional responses of a callee before its answer.
     pub provisionals: u16,
-    /// The session interval that callers ask for, s (RFC 4028); absent if they ask for none.
+    /// The session interval that callers request, s (RFC 4028); absent if they request none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub session_expires: Option<u32>,
     /// Holding time of an answered call, or its distribution: `30 s`, `exponential:30 s`; absent without calls.
     pub hold: Option<String>,
-    /// Own duration of an attempt, s.
+    /// Own duration of the longest attempt, s: ringing, hold or patience.
     pub own_span: f64,
     /// Size of the session descriptions, bytes.
     pub description: usize,
@@ -60,9 +60,9 @@ pub struct Offered {
     pub t4: f64,
     /// Whether threads spin before each arrival.
     pub punctual: bool,
-    /// Duration of the starts, s.
+    /// Time during which attempts start, s.
     pub duration: f64,
-    /// Part of that duration that is not measured, s.
+    /// First part of that time, which is not measured, s.
     pub warm_up: f64,
     /// Other settings of the users by their keys in files, without those that have their defaults.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]

@@ -29,7 +29,7 @@ pub struct OutcomeRow {
     pub succeeded: u64,
     /// Failed attempts.
     pub failed: u64,
-    /// Attempts without a server in the DNS, which count for no server.
+    /// Attempts whose DNS lookup found no server. They are not attributed to a server.
     pub unlocated: u64,
     /// Attempts that were pending at the end of the load.
     pub open: u64,
@@ -101,7 +101,8 @@ pub struct FailureRow {
     pub kind: FailureKind,
     /// The reason, as text.
     pub why: String,
-    /// The time limit of the order that was decisive: `t1` (after 64 × T1), `longest-ringing` or `patience`; absent if none was.
+    /// The time limit of the settings that was decisive: `t1` (after 64 × T1), `longest-ringing` or `patience`; absent
+    /// if none was.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub limit: Option<TimeLimit>,
     /// Number of failures.
@@ -111,7 +112,7 @@ pub struct FailureRow {
 /// Requests of the peer within dialogs that no scenario expects.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct UnrequestedRow {
-    /// The method; `other` for one of no RFC that netrig knows.
+    /// The method; `other` for an unknown method.
     pub method: &'static str,
     /// The status of the response.
     pub status: u16,
@@ -132,21 +133,21 @@ pub struct SecondRow {
     pub succeeded: u64,
     /// Attempts that failed.
     pub failed: u64,
-    /// Attempts without a server in the DNS.
+    /// Attempts whose DNS lookup found no server.
     pub unlocated: u64,
-    /// Latest planned time of a start until the end of the second, s since the start of the load.
+    /// Scheduled time of the latest start up to the end of the second, s since the start of the load.
     pub until: f64,
     /// Attempts pending at its end.
     pub open: u64,
-    /// Those of them that have exceeded their own duration and the order's patience, to a second.
+    /// Pending attempts that have lasted longer than the own duration of an attempt plus the patience, to a second.
     pub overdue: u64,
-    /// Requests retransmitted by attempts that ended in it.
+    /// Requests retransmitted by attempts that ended in the second.
     pub retransmissions: u64,
-    /// Delays of attempts that ended in it.
+    /// Delays of attempts that ended in the second.
     pub delays: Vec<DelayRow>,
     /// Processor time of the threads, s.
     pub tester_cpu: f64,
-    /// Why the second is not the server's result.
+    /// Why the results of the second must not be attributed to the server.
     pub faults: Vec<String>,
 }
 
@@ -155,7 +156,7 @@ pub struct SecondRow {
 pub struct TesterReport {
     /// Lateness of starts.
     pub lateness: Option<DelayRow>,
-    /// Time from the arrival of a message until it was handled, which is in no delay.
+    /// Time from the arrival of a message until it was handled. No delay includes it.
     pub own_time: Option<DelayRow>,
     /// Datagrams sent.
     pub sent: u64,
@@ -163,7 +164,7 @@ pub struct TesterReport {
     pub received: u64,
     /// Received datagrams of another test, or of no known test.
     pub foreign: u64,
-    /// Received datagrams of this test that match no attempt, or none any more: duplicates, late messages, or messages of another
+    /// Received datagrams of this test that match no pending attempt: duplicates, late messages, or messages of another
     /// dialog.
     pub strays: u64,
     /// Datagrams that could not be sent.
@@ -195,9 +196,9 @@ pub struct LoadReport {
     pub location: Option<LocationRow>,
     /// The offered load.
     pub offered: Offered,
-    /// Whether the tester was never the limit.
+    /// Whether the results are valid: the tester was never the limit.
     pub valid: bool,
-    /// Reasons why not, as sentences.
+    /// Why the results are not valid, as sentences.
     pub faults: Vec<String>,
     /// Whether the load was interrupted.
     pub interrupted: bool,
@@ -205,9 +206,9 @@ pub struct LoadReport {
     pub interventions: Vec<Intervention>,
     /// Whether all thresholds were kept.
     pub kept: bool,
-    /// Duration of the measured starts, s.
+    /// Time during which measured attempts started, s.
     pub measured: f64,
-    /// Successful attempts of those that started in that duration, 1/s.
+    /// Successful attempts among those that started in that time, 1/s.
     pub per_second: f64,
     /// The same per hour: busy-hour call attempts (BHCA).
     pub per_hour: f64,
@@ -255,7 +256,7 @@ pub struct LoadReport {
     pub challenges: u64,
     /// Further dialogs of forked calls, which were acknowledged and ended.
     pub surplus: u64,
-    /// Servers that were abandoned for the next one.
+    /// Changes to the next server.
     pub failed_over: u64,
     /// Contacts of 3xx that were tried; absent if there were none.
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -23,13 +23,13 @@ counts! {
     pub struct TesterSecond {
         /// Lateness of starts.
         pub lateness: Histogram,
-        /// Time from the arrival of a message until it was handled: the tester's own time, which is in no delay.
+        /// Time from the arrival of a message until it was handled: the tester's own time. No delay includes it.
         pub own_time: Histogram,
         /// Messages received.
         pub received: u64,
         /// Received messages of another test, or of no known test.
         pub foreign: u64,
-        /// Received messages of this test that match no attempt, or none any more.
+        /// Received messages of this test that match no pending attempt.
         pub strays: u64,
         /// Messages sent.
         pub sent: u64,
@@ -41,7 +41,7 @@ counts! {
         pub dropped: u64,
         /// Connections opened.
         pub opened: u64,
-        /// Connections that could not be opened for want of a port, a descriptor or memory.
+        /// Connections that could not be opened because there was no free port, descriptor or memory.
         pub unopened: u64,
         /// Connections that ended because a message was longer than the tester reads.
         pub too_long: u64,
@@ -59,7 +59,7 @@ counts! {
         pub switches: u64,
         /// Share of stolen processor time, 0 to 1: the highest of all seconds and threads.
         pub steal: f64 as max,
-        /// The largest step of the wall clock, in which the kernel stamps received messages.
+        /// The largest step of the wall clock, with which the kernel stamps received messages.
         pub stepped: Duration as max,
     }
 }

@@ -50,7 +50,7 @@ counts! {
         pub refused: u64,
         /// Connections that the server opened.
         pub opened: u64,
-        /// Connections that ended otherwise than by the peer, by the reason.
+        /// Connections that ended for another reason than a close by the peer, by the reason.
         pub broken: Reasons,
     }
 }

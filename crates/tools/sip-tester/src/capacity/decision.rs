@@ -16,7 +16,7 @@ pub enum StepOutcome {
     Passed,
     /// The server does not sustain the rate.
     Failed,
-    /// No statement: the tester was the limit, the machine stalled, or the step was cut short.
+    /// No verdict: the tester was the limit, the machine stalled, or the step was cut short.
     Invalid,
 }
 
@@ -43,7 +43,7 @@ pub enum StepReason {
     Objective,
     /// Failed: the sequential test rejects, even if all open calls succeed.
     Failures,
-    /// Failed: the step ended before the test had decided, and the share of failures is nearer to the bad one.
+    /// Failed: the step ended before the test had decided, and the share of failures is nearer to that of a bad server.
     FailuresByShare,
     /// Failed: not every call succeeded.
     NotAll,

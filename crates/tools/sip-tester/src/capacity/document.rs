@@ -147,9 +147,10 @@ pub struct CapacityDocument<'a> {
     sentence: String,
     /// The result for programs; absent if the search was interrupted.
     verdict: Option<&'a CapacityVerdict>,
-    /// What limited the server in the failed steps, as far as the kernel of this host shows it; then stalls of the machine.
+    /// The causes that limited the server in the failed steps, from the kernel's counters on this host. Stalls of the
+    /// machine follow.
     causes: Vec<CauseFound>,
-    /// Settings of the tester's host that may have spoilt the search, with the command that changes them.
+    /// Settings of the tester's host that may have impaired the search, with the command that changes them.
     #[serde(skip_serializing_if = "<[String]>::is_empty")]
     notes: &'a [String],
     /// The tester's limit.

@@ -57,12 +57,12 @@ pub struct StepRecord {
     pub thresholds: Vec<JudgedThreshold>,
     /// The tester's own measurements.
     pub tester: TesterSeen,
-    /// What this host's kernel counted of the server.
+    /// The counters of this host's kernel for the server.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub server: Option<ServerReading>,
     /// Stalls of the whole machine.
     pub stalls: MachineStalls,
-    /// From the step's start until the result of its last call was known or no longer awaited, s.
+    /// Time from the start of the step until the results of all calls were known or the wait for them ended, s.
     pub took_s: f64,
     /// The decision, with its reason.
     pub decision: StepDecision,
@@ -73,9 +73,9 @@ pub struct StepRecord {
 pub struct SequentialTestState {
     /// The natural log of the likelihood of these failures for a bad server, divided by that for a good one.
     pub log_ratio: f64,
-    /// At or below it the step passes.
+    /// The step passes if `log_ratio` is at or below this.
     pub accept: f64,
-    /// At or above it the step fails.
+    /// The step fails if `log_ratio` is at or above this.
     pub reject: f64,
 }
 

@@ -63,7 +63,8 @@ pub enum CapacityVerdict {
 /// A capacity, from all steps together. Rates are per second.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct CapacityEstimate {
-    /// The rate at which 95 % of the steps pass, apart from those that fail by chance: the median of its distribution.
+    /// The rate at which 95 % of the steps pass (median of its distribution). Steps that fail by chance are not
+    /// counted.
     pub rate: f64,
     /// The lower end of its interval: the lower end of [`most`](Self::most).
     pub low: f64,

@@ -37,7 +37,7 @@ pub struct BackgroundReport {
     /// The reasons of failures, with their counts.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub failures: Vec<String>,
-    /// Why the load was not as ordered, in sentences; empty if it was.
+    /// Why the load deviated from its order, in sentences; empty if it did not.
     pub faults: Vec<String>,
 }
 

@@ -62,7 +62,7 @@ capabilities! {
     RecordRoute "record-route" optional [Proxy];
     /// It forwards a request to all contacts of a user at once.
     Forking "forking" optional [Proxy];
-    /// It looks up the hosts of contacts in the DNS (RFC 3263), and asks the tester (`--dns-listen`).
+    /// It looks up the hosts of contacts in the DNS (RFC 3263), with the tester as its resolver (`--dns-listen`).
     Dns "dns" optional [Proxy];
     /// It answers a request for a registered user with the user's contacts (302).
     Redirection "redirection" mandatory [Redirect];

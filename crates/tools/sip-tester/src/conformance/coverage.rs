@@ -83,11 +83,11 @@ pub struct CoverageRow {
     pub etsi_group: String,
     /// Its subject.
     pub about: String,
-    /// Groups here with the same subject.
+    /// Groups of netrig's purposes with the same subject.
     pub groups: Vec<String>,
     /// Purposes in these groups.
     pub purposes: usize,
-    /// Purposes that this run carried out.
+    /// Purposes that were run.
     pub run: usize,
 }
 

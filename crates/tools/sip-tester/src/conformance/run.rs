@@ -30,7 +30,7 @@ pub enum PurposeVerdict {
     /// It broke the rule.
     #[serde(rename = "FAIL")]
     Fail,
-    /// Neither was shown.
+    /// The run did not show whether the server follows the rule.
     #[serde(rename = "INCONC")]
     Inconclusive,
 }

@@ -14,7 +14,7 @@ choices! {
         /// Since the first message.
         [default]
         SinceFirst = "since-first",
-        /// Since the message before.
+        /// Since the previous message.
         SincePrevious = "since-previous",
         /// Time of day, UTC.
         Absolute = "absolute",

@@ -32,9 +32,9 @@ pub struct MediaReport {
     pub codec: String,
     /// Calls with media.
     pub calls: u64,
-    /// Those that received nothing. The loss includes those whose other side reported how many packets it sent.
+    /// Calls that received no packet. They count in the loss if the other side reported how many packets it sent.
     pub silent_calls: u64,
-    /// Silent calls whose other side did not report that either; they are in no share.
+    /// Silent calls without such a report; they count in no share.
     #[serde(default)]
     pub unknown_calls: u64,
     /// Calls whose other side requires media that the tester does not have, such as SRTP.
@@ -77,8 +77,8 @@ pub struct MediaReport {
     /// Round-trip time by RTCP, s.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub round_trip_s: Option<MediaShare>,
-    /// Mean opinion score of ITU-T G.107, 1 to 4.5: the mean over calls, with 1 for a call that received nothing of what was
-    /// sent.
+    /// Mean opinion score of ITU-T G.107, 1 to 4.5: the mean over calls, with 1 for a call that received none of the
+    /// packets sent to it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mos: Option<MediaShare>,
     /// Calls whose score is below 3.6, at which many users are dissatisfied (ITU-T G.109).

@@ -30,10 +30,10 @@ settings! {
     /// When the attempts of a load start, and which are measured.
     #[derive(Clone, Debug, Default)]
     pub struct LoadPeriod {
-        /// Attempts of each user in an hour (busy hour call attempts), in place of the rate of all.
+        /// Attempts of each user in an hour (busy hour call attempts), instead of a rate for all users.
         bhca: Option<f64> as AboveZero { heading: ARRIVALS, group: "pace" };
-        /// How long attempts start. Started attempts are brought to their end. By default as long as the stages or the trace
-        /// last, or 10 s.
+        /// How long attempts start. Started attempts are completed. By default as long as the stages or the trace last,
+        /// or 10 s.
         lasts: Option<Duration> as AboveZero { flag: "for", heading: ARRIVALS };
         /// Attempts that start in this first part of the time are not measured.
         warm_up: Duration { heading: ARRIVALS };

@@ -19,7 +19,7 @@ settings! {
         /// The server: `udp:192.0.2.1:5060`, `tcp:example.com`, `tls:[2001:db8::1]:5061`, `udp:[fe80::1%eth0]:5060`. With
         /// `--zone` or `--resolver` also `sip:example.com` and `sips:example.com`, whose transport and port are looked up.
         target: String { is_positional: true, value_name: "TARGET" };
-        /// End the load when the server sends nothing any more. Without it the load goes on, in case the server comes back.
+        /// End the load when the server stops sending. By default the load continues, because the server may recover.
         stop_on_loss_of_server: bool {};
         /// Look up the server (RFC 3263) in a table of NAPTR, SRV, A and AAAA records, written as in a zone file.
         zone: Option<PathBuf> { heading: NAMES, group: NAME_SOURCE, excludes: &["fail_over"] };
@@ -32,7 +32,7 @@ settings! {
         dns_retry: Duration as AboveZero { heading: NAMES, requires: &["resolver"] } = Duration::from_secs(2);
         /// How often a DNS question is sent before it times out.
         dns_tries: u32 as Within<1, 100> { heading: NAMES, requires: &["resolver"] } = 3;
-        /// The first user's name. It ends with zeros, which count the users and then their peers.
+        /// The first user's name. Its final zeros are counted up for the users and then for their peers.
         names: String { heading: USERS, value_name: "NAME", excludes: &["users_from"] } = "user000000".to_owned();
         /// A file with `name` or `name,password` on each line: first the callers, then their peers.
         users_from: Option<PathBuf> { heading: USERS };
@@ -43,32 +43,32 @@ settings! {
         /// A file of TOML with own header fields and bodies for messages of the scenarios: a table `[[messages]]` for each
         /// step, with `set`, `add`, `body` or `parts`.
         messages: Option<PathBuf> { heading: CALLS };
-        /// When a lost connection may be opened again by the next request: a time, or `never` in this load. Requests before
-        /// that fail as those did that waited on the connection.
+        /// When a lost connection may be opened again by the next request: a time, or `never` in this load. Requests
+        /// before that fail like those that waited for the connection.
         reconnect: Option<Reconnecting> { heading: CONNECTIONS };
         /// CA certificates in PEM. One of these authorities must have signed the certificate of the server, for the name of
         /// the target. Without them any certificate is accepted.
         authorities: Option<PathBuf> { heading: CONNECTIONS };
-        /// The certificate chain in PEM, the tester's certificate first. It is shown to a server that requests one, and by
-        /// peers that are called back. Without one they make their own.
+        /// The certificate chain in PEM, the tester's certificate first. It is shown to a server that requests one, and
+        /// by peers that are called back. Without it, peers create their own certificate.
         certificate: Option<PathBuf> { heading: CONNECTIONS, requires: &["private_key"] };
         /// The key of the certificate, in PEM.
         private_key: Option<PathBuf> { heading: CONNECTIONS, requires: &["certificate"] };
         /// The statistic of each delay that is compared with its threshold.
         statistic: DelayStatistic { heading: THRESHOLDS } = DelayStatistic::Mean;
-        /// The least share that must succeed.
+        /// The smallest share of attempts that must succeed.
         success: Fraction { heading: THRESHOLDS } = Fraction::new(Thresholds::default().success).unwrap_or_default();
-        /// Cores of the tester, each with a thread and a socket. By default one less than there are.
+        /// Cores of the tester, each with a thread and a socket. By default all cores but one.
         cpus: Option<u16> as AtLeastOne { heading: TESTER };
         /// Threads keep their cores busy before each arrival, which is then late by microseconds only.
         punctual: bool { heading: TESTER };
-        /// The local address, one of a link with its interface (`fe80::1%eth0`). By default the system chooses it.
+        /// The local address; a link-local one with its interface (`fe80::1%eth0`). By default the system chooses it.
         local: Option<HostAddress> { heading: TESTER };
         /// The local port of the first thread. By default the system chooses it.
         local_port: Option<u16> { heading: TESTER, value_name: "PORT" };
         /// Seed of the arrivals: the same seed gives the same times.
         seed: u64 { heading: TESTER } = 1;
-        /// You may test this host. A target with a public address needs it, with the same name as the target.
+        /// Your consent to test this host. A public target needs it, with the same name.
         i_may_test: Option<String> { heading: TESTER, value_name: "HOST", is_saved: false };
     }
 }

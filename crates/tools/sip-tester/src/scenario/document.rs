@@ -38,7 +38,7 @@ pub struct ScenarioDocument {
     pub began_ns: u64,
     /// Duration, s.
     pub took_s: f64,
-    /// Whether the tester was never the limit.
+    /// Whether the results are valid: the tester was never the limit.
     pub valid: bool,
     /// Why it is not valid, in sentences.
     pub faults: Vec<String>,
@@ -59,7 +59,7 @@ pub struct ScenarioDocument {
     pub per_second: f64,
     /// The failures by reason.
     pub failures: Vec<ScriptFailureRow>,
-    /// Some failed calls, to find them among kept messages.
+    /// Examples of failed calls, to find them among kept messages.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub examples: Vec<FailedCallRow>,
     /// The results of each step.
@@ -171,6 +171,6 @@ pub struct ScenarioSecond {
     pub open: u64,
     /// Number of retransmissions sent or received.
     pub again: u64,
-    /// Why it must not be attributed to the other side.
+    /// Why the results of this second must not be attributed to the other side.
     pub faults: Vec<String>,
 }

@@ -95,7 +95,7 @@ choices! {
         CallId = "call_id",
         /// Number of the next request.
         CseqNumber = "cseq",
-        /// A number of this run.
+        /// A number that identifies this run.
         Pid = "pid",
         /// User part of the callee.
         Service = "service",

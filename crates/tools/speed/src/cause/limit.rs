@@ -107,7 +107,7 @@ pub enum LimitingFactor {
         told: bool,
         /// Whether an option set the receive buffer of which the window is a part.
         chosen: bool,
-        /// The window for twice the rate, bytes.
+        /// The window needed for twice the rate, bytes.
         needed: f64,
     },
     /// The buffer of the sending socket.

@@ -34,7 +34,7 @@ pub struct SpeedReport {
     pub after: Option<Delays>,
     /// One-way delays of the idle path after the tasks.
     pub after_ways: Option<OneWay>,
-    /// Why there are no one-way delays, if so.
+    /// Why there are no one-way delays; absent if there are.
     pub no_ways: Option<&'static str>,
     /// The rate limit of the server in each direction, payload bits per second, if there is one.
     pub held_to: Option<f64>,
@@ -74,11 +74,12 @@ pub struct PhaseReport {
     pub ways: Option<OneWay>,
     /// Round-trip times of the loading connections, after the warm-up.
     pub loaded: Option<RoundTrips>,
-    /// Delay of the loading datagrams above the shortest one, after the warm-up. Absent for a search, whose rate changes all the time.
+    /// Delay of the loading datagrams above the shortest one, after the warm-up. Absent for a search, whose rate
+    /// changes continuously.
     pub added_delay: Option<AddedDelay>,
-    /// Responsiveness during the phase, after the warm-up. Absent without connections, or if it was not ordered.
+    /// Responsiveness during the phase, after the warm-up. Absent without connections, or if it was not requested.
     pub responsiveness: Option<Responsiveness>,
-    /// Why there is no responsiveness although it was ordered and connections carried data.
+    /// Why there is no responsiveness although it was requested and connections carried data.
     pub no_responsiveness: Option<&'static str>,
     /// Present if the phase was too short to show the path under load.
     pub too_short: Option<TooShort>,
@@ -98,7 +99,8 @@ pub struct LineCapacity {
     pub found: FoundCapacity,
     /// Whether the search finished.
     pub complete: bool,
-    /// Whether a host was the limit: it dropped received datagrams or had no processor time left. The result is then not the line's.
+    /// Whether a host was the limit: it dropped received datagrams or had no processor time left. The result is then
+    /// not the capacity of the line.
     pub by_hosts: bool,
 }
 

@@ -39,7 +39,7 @@ pub struct Delays {
     pub lost: usize,
     /// The shortest, s.
     pub least_s: Option<f64>,
-    /// Median, s. Absent if the quantile is a lost echo; the same holds for the next two.
+    /// Median, s. Absent if the quantile is a lost echo; the same applies to the next two.
     pub p50_s: Option<f64>,
     /// 95th percentile, s.
     pub p95_s: Option<f64>,
@@ -80,7 +80,8 @@ pub struct OneWay {
     pub up: Delays,
     /// From the server to this end.
     pub down: Delays,
-    /// Largest error of the delays, s. An error up is the same error down with the opposite sign. Zero if both ends read one clock.
+    /// Largest error of the delays, s. The error of one direction is that of the other with the opposite sign. Zero if
+    /// both ends read one clock.
     pub bound_s: f64,
 }
 

@@ -45,7 +45,7 @@ pub struct DatagramSeries {
     pub lost: Vec<u64>,
     /// Lost datagrams that the kernel dropped because the receive buffer was full.
     pub dropped: Vec<Option<u64>>,
-    /// Shortest one-way delay since the previous reading, s. The clocks of both ends start with their own phase, so only differences
+    /// Shortest one-way delay since the previous reading, s. The two clocks have an unknown offset, so only differences
     /// have a meaning. Absent if no datagram arrived.
     pub least_passage_s: Vec<Option<f64>>,
     /// Longest one-way delay since the previous reading, s.

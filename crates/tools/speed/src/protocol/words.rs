@@ -134,7 +134,7 @@ pub enum DatagramLoad {
         /// Seed of the gaps.
         seed: u64,
     },
-    /// A rate that the client steers ([`FromClient::Rate`]), zero at first.
+    /// A rate that the client controls ([`FromClient::Rate`]), zero at first.
     Told,
 }
 
@@ -168,7 +168,7 @@ pub enum Carrier {
         way: DataDirection,
         /// Number of associations. Both directions share them.
         streams: u16,
-        /// The longest payload of a datagram, bytes, which is an SCTP packet.
+        /// Maximum length of an SCTP packet, bytes.
         size: u16,
     },
 }

@@ -48,7 +48,8 @@ settings! {
         time: Duration { heading: MEASUREMENT } = Duration::from_secs(3);
         /// Time for which the idle path is observed first; 0s for none.
         idle: Duration { heading: MEASUREMENT } = Duration::from_millis(700);
-        /// Only the connections, or only the capacity for datagrams; either alone says less about what limits the line.
+        /// Only the connections, or only the capacity for datagrams; a measurement of one alone shows less about the
+        /// limit.
         only: Option<MeasuredPart> { heading: MEASUREMENT, value_name: "WHAT" };
         /// Number of connections that carry data at once, 1 to 128.
         streams: u16 { heading: MEASUREMENT, short: Some('P') } = 4;
@@ -56,18 +57,18 @@ settings! {
         down: bool { heading: MEASUREMENT, excludes: &["up", "both"] };
         /// Only upload.
         up: bool { heading: MEASUREMENT, excludes: &["both"] };
-        /// Both directions at once, after each by itself.
+        /// Also both directions at the same time, after each direction alone.
         both: bool { heading: MEASUREMENT };
         /// Associations of netrig's own SCTP over UDP (RFC 6951) instead of TCP connections.
         sctp: bool { heading: MEASUREMENT, excludes: &["udp", "iperf3", "congestion", "mss"] };
-        /// Datagrams at this rate of payload, instead of all else.
+        /// Send only datagrams, at this payload rate.
         udp: Option<Rate> { heading: MEASUREMENT, excludes: &["streams", "only"] };
         /// Exponential gaps between datagrams instead of constant ones.
         poisson: bool { heading: MEASUREMENT, requires: &["udp"], excludes: &["iperf3"] };
         /// Highest rate that a search for the line's capacity offers.
         most: Rate { heading: MEASUREMENT, excludes: &["iperf3"] } = Rate::from_bits_per_s(100_000_000_000);
-        /// Payload of each datagram. By default the largest that the path carries in a search, 1200 B with --udp. With --sctp:
-        /// size of the longest packet, by default 1232 B.
+        /// Payload of each datagram. By default 1200 B with --udp, and in a search the largest that the path carries.
+        /// With --sctp: size of the longest packet, by default 1232 B.
         size: Option<Size> { heading: MEASUREMENT };
         /// Congestion control of both ends: `cubic`, `reno`, `bbr`. By default that of each end.
         congestion: Option<String> { heading: MEASUREMENT, value_name: "NAME" };

@@ -27,7 +27,7 @@ settings! {
         listen: Vec<HostAddress> {};
         /// Port for TCP and UDP.
         port: u16 { value_name: "PORT" } = PORT;
-        /// Listen for iperf3 clients at this port too, by default with `--open` at 5201. They are served at all ports.
+        /// Also listen at this port for iperf3 clients; with `--open` by default at 5201. They are served at all ports.
         iperf3_port: Option<u16> { value_name: "PORT", flag_value: "5201" };
         /// Let any host measure without a key: clients of iperf3, ndt7 and HTTP, which cannot authenticate, are otherwise served
         /// on the loopback addresses only.
@@ -47,7 +47,7 @@ settings! {
         per_address: usize as AtLeastOne { heading: LIMITS } = AdmissionLimits::default().per_household;
         /// Sessions of one address that may wait for their turn.
         queue_per_address: usize { heading: LIMITS } = AdmissionLimits::default().queue_per_household;
-        /// Sessions with one key that measure at the same time. By default no limit of its own.
+        /// Sessions with one key that measure at the same time. By default, no limit per key.
         per_key: Option<usize> as AtLeastOne { heading: LIMITS };
         /// Rate of all sessions together in one direction; a session that does not state its rate is limited to an equal share.
         max_rate: Option<Rate> as AboveZero { heading: LIMITS };

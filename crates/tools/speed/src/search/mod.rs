@@ -60,7 +60,7 @@ pub struct FoundCapacity {
     /// Datagrams per second received while the line was saturated. Before that, or if it never was, the highest rate that both halves of
     /// an interval confirm.
     pub arrived: f64,
-    /// Begin and end of that interval by the receiver's clock, ns.
+    /// Start and end of that interval by the receiver's clock, ns.
     #[serde(skip)]
     pub within_ns: [u64; 2],
     /// Datagrams per second offered in that interval.
