@@ -22,7 +22,7 @@ struct Drawn<T> {
     random: Stream,
 }
 
-/// Decides which packets are lost: listed ones, and random ones.
+/// Decides which packets are lost: listed packets and random packets.
 #[derive(Clone, Debug)]
 pub(crate) struct Losses {
     process: Drawn<LossProcess>,
@@ -50,7 +50,7 @@ impl Losses {
         self.process.model = LossProcess::Bernoulli { probability };
     }
 
-    /// The reason if the next packet is lost.
+    /// Decides about the next packet. Returns the reason if it is lost.
     pub(crate) fn next(&mut self) -> Option<DropReason> {
         self.started += 1;
         let lost = self.process.model.loses(&mut self.process.random);
@@ -62,8 +62,9 @@ impl Losses {
     }
 }
 
-/// All impairments of one line. Each has its own random stream and draws once per packet that starts onto the line, lost or
-/// not. So the random numbers of the n-th packet for one impairment do not depend on the other impairments.
+/// All impairments of one line. Each has its own random stream and draws once for each packet that starts onto the
+/// line, whether the packet is lost or not. So the random numbers of the n-th packet for one impairment do not depend
+/// on the other impairments.
 #[derive(Clone, Debug)]
 pub(crate) struct Impairments {
     losses: Losses,
@@ -99,7 +100,7 @@ impl Impairments {
         self.losses.set_probability(probability);
     }
 
-    /// Whether a packet that would overtake arrives together with the previous packet.
+    /// Whether packets keep their order: a packet that would overtake arrives together with the previous packet.
     pub(crate) fn queue_up(&self) -> bool {
         self.jitter.as_ref().is_some_and(|jitter| jitter.model.keep_order)
     }
