@@ -92,7 +92,7 @@ fn a_queue_below_the_target_is_left_alone() {
     assert!(record.dropped.is_empty());
 }
 
-/// RFC 8289 section 4: if at most one packet waits, there is no standing queue that a drop could shorten.
+/// RFC 8289 section 4: a queue of at most one packet is not controlled.
 #[test]
 fn a_packet_with_no_more_than_one_behind_it_is_never_dropped() {
     let mut codel = queue(false);
