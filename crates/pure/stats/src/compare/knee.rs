@@ -77,8 +77,7 @@ fn reach(x: &[f64], curves: &[Vec<f64>], sign: f64, t: f64) -> (f64, f64) {
 }
 
 /// The distance a + b p at a point p between the line right of a gap and the line left of it: the mean over
-/// replications,
-/// with the sign of the bend. It is 0 where the lines meet and positive to the right of that point.
+/// replications, with the sign of the bend. It is 0 where the lines meet and positive to the right of that point.
 struct KneeStep {
     a: f64,
     b: f64,
