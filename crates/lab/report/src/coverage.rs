@@ -97,7 +97,8 @@ impl Coverage {
         format!("<!-- {} -->\n", self.stamp())
     }
 
-    /// Whether this is lost if a file of it is replaced by one of `new`. Another experiment may replace a part.
+    /// Whether results are lost if a file with this coverage is replaced by a file with the coverage `new`. For another
+    /// experiment, only if `new` covers a part.
     pub fn is_lost_to(&self, new: &Self) -> bool {
         let is_another = self.experiment.is_some() && self.experiment != new.experiment;
         if is_another { new.is_part() } else { self.exceeds(new) }

@@ -22,7 +22,7 @@ impl Draws {
         ((u128::from(self.rng.next_u64()) * n as u128) >> 64) as usize
     }
 
-    /// Fills `sample` with as many elements of `rows` as there are, drawn with replacement.
+    /// Fills `sample` with `rows.len()` elements of `rows`, drawn with replacement.
     pub(crate) fn resample<T: Clone>(&mut self, rows: &[T], sample: &mut Vec<T>) {
         sample.clear();
         sample.extend((0..rows.len()).map(|_| rows[self.index(rows.len())].clone()));

@@ -117,7 +117,7 @@ fn sources(data: &FigureData) -> String {
     said.join(" ")
 }
 
-/// Largest number of points in the table of a figure. Traces have more points and get no table.
+/// Largest number of points for which a figure gets a table of its numbers.
 const LISTED: usize = 2000;
 
 /// All marks of a figure as a table, for readers who cannot see the figure or want the numbers.
