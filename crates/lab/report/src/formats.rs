@@ -30,8 +30,7 @@ impl Report<'_> {
     }
 
     /// The results as one JSON document, as defined by `schema/results.schema.json`. With line breaks if `pretty`. The
-    /// same
-    /// results give the same bytes.
+    /// same results give the same bytes.
     pub fn json(&self, pretty: bool) -> String {
         json::document(self, pretty)
     }
