@@ -18,7 +18,8 @@ use crate::{LineSettings, SettingsError};
 /// the order in which packets start onto the line. So its behaviour depends only on arrivals and link events, not on
 /// when or how often it is polled.
 ///
-/// `Q` is the discipline. [`Egress`] is any discipline that a file can describe; [`Line::with_queue`] takes any other.
+/// `Q` is the discipline. [`Egress`] has all disciplines that a file can describe. [`Line::with_queue`] accepts other
+/// disciplines.
 #[derive(Clone, Debug)]
 pub struct Line<P, Q = Egress<P>> {
     queue: Q,
@@ -186,7 +187,7 @@ impl<P: PacketMeta + Clone, Q: QueueDiscipline<P>> Line<P, Q> {
         });
     }
 
-    /// Plans the next packet again, after the queue or the line may have changed. `waiting` is the backlog.
+    /// Plans when to take the next packet, after a change of the queue or of the line. `waiting` is the backlog.
     #[inline]
     fn plan(&mut self, now: Instant, waiting: Backlog, obs: &mut impl Observer<P>) {
         let idle = self.outage.is_some() || waiting.packets == 0;

@@ -1,4 +1,4 @@
-//! The queues of classes, for schedulers of classes.
+//! The queues of the classes of a line, for disciplines that schedule classes.
 
 use std::collections::VecDeque;
 

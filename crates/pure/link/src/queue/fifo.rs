@@ -89,7 +89,7 @@ pub struct FifoQueue<P> {
 }
 
 impl<P: PacketMeta> FifoQueue<P> {
-    /// An empty queue. A limit in time depends on the line.
+    /// An empty queue. A limit in time is converted with the rate and the framing of the line.
     pub fn new(settings: &Fifo, context: &QueueContext<'_>) -> Self {
         let room = settings.time.map(|time| Box::new(TimeRoom::new(time, context)));
         Self { buffer: Buffer::new(QueueLimit::new(settings.packets, settings.bytes)), room }

@@ -1,4 +1,4 @@
-//! Queue disciplines: one file each, behind the trait [`QueueDiscipline`](netrig_core::QueueDiscipline).
+//! Queue disciplines, one file each. Each implements the trait [`QueueDiscipline`](netrig_core::QueueDiscipline).
 //!
 //! A discipline decides which packets wait, which are dropped and which leaves next. It does not model the rate or the
 //! delay of the line. When it is made, it may read the properties of its line from [`QueueContext`]. A discipline that

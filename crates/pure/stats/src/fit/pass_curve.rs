@@ -11,7 +11,7 @@ const GUESS: f64 = 0.01;
 const LAPSES: [(f64, f64); 3] = [(0.01, 0.5), (0.05, 0.3), (0.15, 0.2)];
 
 /// The prior of the steepness: a log-normal distribution, given by its median and by the factor that is one standard
-/// deviation. At the median, 95 % pass at 97.6 % of the level at which half pass. In 95 of 100 curves this level is
+/// deviation. At the median, 95 % pass at 97.6 % of the level at which half pass. In 95 of 100 curves this ratio is
 /// between 89 % and 99.5 %.
 const STEEPNESS: (f64, f64) = (120.0, 2.2);
 

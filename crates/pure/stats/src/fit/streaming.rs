@@ -1,8 +1,8 @@
 //! Goodness-of-fit statistics for streams of values in bounded memory, such as the values of a source that sends for
 //! hours.
 
-/// Counts values in parts of equal probability of a given distribution. Its error in the Kolmogorov-Smirnov distance is
-/// at most one part.
+/// Counts values in parts that have equal probability in a given distribution. The error of the Kolmogorov-Smirnov
+/// distance from this distribution is at most the probability of one part.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DistanceFrom {
     parts: Vec<u64>,
@@ -25,7 +25,8 @@ impl DistanceFrom {
         self.count += 1;
     }
 
-    /// The largest distance between counted and given shares at the borders of the parts. `None` without values.
+    /// The largest distance between the counted and the given distribution function, at the borders of the parts.
+    /// `None` without values.
     #[must_use]
     pub fn distance(&self) -> Option<f64> {
         let (mut below, mut largest) = (0, 0.0_f64);
@@ -73,7 +74,7 @@ impl RunningMoments {
         self.count
     }
 
-    /// Standard deviation over mean; `None` for fewer than two values or a mean that is not above zero.
+    /// Standard deviation divided by mean. `None` for fewer than two values or a mean that is not above zero.
     #[must_use]
     pub fn variation(&self) -> Option<f64> {
         let n = self.count as f64;
@@ -129,8 +130,8 @@ impl WindowCounts {
         self.in_present += 1;
     }
 
-    /// The index of dispersion of the complete windows, including those without an event: variance over mean, 1 for Poisson
-    /// counts. `None` for fewer than two windows or without an event.
+    /// The index of dispersion of the complete windows, including those without an event: variance divided by mean,
+    /// which is 1 for Poisson counts. `None` for fewer than two windows or without an event.
     #[must_use]
     pub fn dispersion(&self) -> Option<f64> {
         let n = self.present as f64;

@@ -37,7 +37,7 @@ pub enum EstimationMethod {
     Newcombe,
     /// Two order statistics, chosen by the binomial distribution.
     OrderStatistics,
-    /// All values are equal: the means that these values allow within the range of the response ([`EqualValues`]).
+    /// The means that a sample of equal values allows within the range of the response ([`EqualValues`]).
     EqualValues,
     /// Percentiles of the bootstrap distribution (Efron 1979).
     BootstrapPercentile,

@@ -1,8 +1,8 @@
 //! The interval of a ratio of two means.
 //!
 //! It uses Fieller's theorem, which is exact for normal means and needs no seed. If the denominator may be zero, both
-//! ends are `None`. The bootstrap would return meaningless numbers there. Source: Fieller (1954), *Some problems in
-//! interval estimation*, Journal of the Royal Statistical Society B 16(2).
+//! ends are `None`. In this case the bootstrap would return meaningless numbers. Source: Fieller (1954), *Some problems
+//! in interval estimation*, Journal of the Royal Statistical Society B 16(2).
 
 use crate::error::{StatsError, check_confidence, check_pairs};
 use crate::interval::mean::critical_t;

@@ -57,15 +57,16 @@ impl LossPattern {
         (self.sent > 0).then(|| self.lost() as f64 / self.sent as f64)
     }
 
-    /// Lengths of the loss periods in consecutive lost packets, in order (Type-P-One-Way-Loss-Period-Lengths, RFC 3357
-    /// section 6.3). The number of periods is Type-P-One-Way-Loss-Period-Total (section 6.2).
+    /// The length of each loss period (the number of consecutive lost packets), in order
+    /// (Type-P-One-Way-Loss-Period-Lengths, RFC 3357 section 6.3). The number of periods is
+    /// Type-P-One-Way-Loss-Period-Total (section 6.2).
     #[must_use]
     pub fn periods(&self) -> &[u64] {
         &self.periods
     }
 
-    /// The share of losses that are *noticeable*. These follow the previous loss by at most `distance` packets
-    /// (Type-P-One-Way-Loss-Noticeable-Rate, RFC 3357 section 6.1). Undefined without a loss.
+    /// The share of losses that are *noticeable*. A noticeable loss follows the previous loss by at most `distance`
+    /// packets (Type-P-One-Way-Loss-Noticeable-Rate, RFC 3357 section 6.1). Undefined without a loss.
     #[must_use]
     pub fn noticeable_rate(&self, distance: u64) -> Option<f64> {
         let noticeable = self.distances.iter().filter(|found| **found <= distance).count();

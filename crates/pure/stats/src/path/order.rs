@@ -19,8 +19,8 @@ pub struct Reordered {
     /// 4737 section 4.2).
     pub extent: u64,
     /// n-reordering: the number of packets that arrived immediately before this packet and were all sent later (RFC
-    /// 4737 section 5.2). A sender with a threshold of three duplicate acknowledgements assumes that a packet with `n
-    /// >= 3` is lost.
+    /// 4737 section 5.2). A sender with a threshold of three duplicate acknowledgements assumes that a packet is lost
+    /// if its `n` is at least 3.
     pub n: u64,
 }
 

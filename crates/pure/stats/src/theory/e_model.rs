@@ -64,7 +64,8 @@ pub struct TelephoneCall {
     pub loss: f64,
     /// Mean length of loss bursts divided by the mean length at independent losses: BurstR.
     pub burst_ratio: f64,
-    /// Advantage factor, A, 0 to 20: the quality that users give up in exchange for, for example, mobility.
+    /// Advantage factor, A, 0 to 20: the loss of quality that users accept in exchange for an advantage such as
+    /// mobility.
     pub advantage: f64,
 }
 
@@ -196,7 +197,7 @@ fn square(x: f64) -> f64 {
     x * x
 }
 
-/// The ratio of a number of bels.
+/// Converts bels to a ratio of powers.
 fn decibels(bels: f64) -> f64 {
     pow(10.0, bels)
 }
