@@ -1,4 +1,4 @@
-//! The data of a report.
+//! The report: the results of an experiment and the data that are shown with them.
 
 use std::collections::BTreeMap;
 

@@ -55,11 +55,11 @@ impl ResultWarning {
     }
 }
 
-/// The largest share of runs for which a possibly absent outcome is not reported.
+/// The largest share of runs in which an outcome may occur that these runs may have missed, without a warning.
 const NEGLIGIBLE: f64 = 0.05;
 
-/// The warning about outcomes that may be absent because a supported claim has few runs. It uses the smallest number of
-/// runs.
+/// The warning that claims are supported by few runs, so that rare outcomes may be absent. It uses the smallest number
+/// of runs of a supported claim.
 fn supported_by_few(report: &Report<'_>) -> Option<ResultWarning> {
     let (n, unseen) = report.results.most_unseen().filter(|(_, unseen)| *unseen > NEGLIGIBLE)?;
     Some(ResultWarning {
@@ -69,7 +69,7 @@ fn supported_by_few(report: &Report<'_>) -> Option<ResultWarning> {
     })
 }
 
-/// Tables that omit the paper's values, because these depend on levels that were not run.
+/// The warnings about tables that omit the paper's values, because these depend on levels that were not run.
 fn without_paper(report: &Report<'_>) -> impl Iterator<Item = ResultWarning> {
     let design = &report.experiment.design;
     report.results.tables.iter().filter_map(|table| {
@@ -121,7 +121,7 @@ fn by_reason<'a>(
     reasons.into_iter().map(warning).collect()
 }
 
-/// The points with this status.
+/// The warnings about points with this status.
 fn ended(report: &Report<'_>, status: Status) -> Vec<ResultWarning> {
     let all = &report.results.points;
     let ended = all.iter().filter(|point| point.status == status);
@@ -129,7 +129,7 @@ fn ended(report: &Report<'_>, status: Status) -> Vec<ResultWarning> {
     by_reason(ended, |count| format!("{count} of {} {}", counted(all.len(), "point"), word(status)))
 }
 
-/// Invalid runs. Every response of a point lists the same runs, so one response is enough.
+/// The warnings about invalid runs. Every response of a point lists the same runs, so one response is enough.
 fn discarded(report: &Report<'_>) -> Vec<ResultWarning> {
     let runs = report.results.points.iter().flat_map(|point| {
         let runs = point.responses.values().next().map_or(&[][..], |response| &response.runs);
@@ -140,7 +140,7 @@ fn discarded(report: &Report<'_>) -> Vec<ResultWarning> {
     by_reason(invalid, |count| format!("{} not counted", counted(count, "run")))
 }
 
-/// Points with valid results that have a remark.
+/// The warnings about points with valid results that have a remark.
 fn remarked(report: &Report<'_>) -> Vec<ResultWarning> {
     let points = report.results.points.iter();
     let remarks = points.flat_map(|point| point.remarks.iter().map(move |remark| (remark, point)));
@@ -148,7 +148,7 @@ fn remarked(report: &Report<'_>) -> Vec<ResultWarning> {
     by_reason(remarks, |count| format!("{} marked", counted(count, "run")))
 }
 
-/// Responses that only some valid runs of a point measured. The mean uses only these runs.
+/// The warnings about responses that only some valid runs of a point measured. The mean uses only these runs.
 fn measured_by_some(report: &Report<'_>) -> Vec<ResultWarning> {
     of_runs(
         report,
@@ -163,7 +163,7 @@ fn measured_by_some(report: &Report<'_>) -> Vec<ResultWarning> {
     )
 }
 
-/// Responses with values that are doubtful according to a test of the run.
+/// The warnings about responses with values that are doubtful according to a test of the run.
 fn doubtful(report: &Report<'_>) -> Vec<ResultWarning> {
     of_runs(
         report,

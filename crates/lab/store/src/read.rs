@@ -86,7 +86,8 @@ impl Store {
 
     /// Starts to read one consistent state of the store.
     ///
-    /// # Errors If the store cannot be read, or this process already reads or writes it.
+    /// # Errors
+    /// If the store cannot be read, or this process already reads or writes it.
     pub fn snapshot(&self) -> Result<StoreSnapshot<'_>, StoreError> {
         let transaction = self.connection.unchecked_transaction().map_err(|e| self.failed(e))?;
         Ok(StoreSnapshot { _transaction: transaction })

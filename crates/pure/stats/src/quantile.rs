@@ -48,8 +48,8 @@ pub(crate) fn of_sorted(sorted: &[f64], p: f64) -> f64 {
 
 /// The `p`-quantile with an interval between two order statistics, valid for any distribution.
 ///
-/// The number of values below the true quantile is binomial(n, p). Each tail has a probability of at most half of `1 -
-/// confidence` (Conover, *Practical Nonparametric Statistics*, 3rd ed., section 3.2), so coverage is at least
+/// The number of values below the true quantile is binomial(n, p). Each tail has a probability of at most half of
+/// `1 - confidence` (Conover, *Practical Nonparametric Statistics*, 3rd ed., section 3.2), so coverage is at least
 /// `confidence`. An end is `None` if the sample is too small to bound that side.
 ///
 /// # Errors

@@ -70,7 +70,7 @@ fn the_page_has_the_line_the_points_that_do_not_agree_and_all() {
     assert!(row("waiting (ms)", "load = 1, service = ef").ends_with(" ms |  | "));
 }
 
-/// One pair of runs is inconclusive, whatever its values.
+/// A single pair of runs is inconclusive, whatever its values.
 #[test]
 fn a_point_with_one_run_cannot_be_told() {
     let study = fixture::beside();

@@ -118,7 +118,8 @@ const MOST: usize = 1 << 16;
 
 /// Checks the rules of a line.
 ///
-/// # Errors If a field is out of range. The error names it by its path within the line.
+/// # Errors
+/// If a field is out of range. The error names it by its path within the line.
 pub(crate) fn check(conditions: &[Condition]) -> Result<(), SettingsError> {
     ensure(conditions.len() <= MOST, "condition", "must be at most 65536")?;
     let mut names = BTreeSet::new();

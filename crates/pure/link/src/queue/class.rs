@@ -210,7 +210,8 @@ impl Class {
 
 /// Checks the classes of a line of this rate. Together they may reserve at most the share `reservable` of the rate.
 ///
-/// # Errors If a field is out of range. The error names it by its path within the line.
+/// # Errors
+/// If a field is out of range. The error names it by its path within the line.
 pub(crate) fn check(classes: &[Class], rate: Rate, reservable: Fraction) -> Result<(), SettingsError> {
     ensure(classes.len() <= MOST, "classes", "must be at most 64")?;
     for (n, class) in classes.iter().enumerate() {

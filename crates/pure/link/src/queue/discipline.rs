@@ -131,7 +131,8 @@ impl Queue {
 
     /// Checks whether this queue can schedule these classes on a line of this rate. The classes must have been checked.
     ///
-    /// # Errors If a field is out of range. The error names it by its path within the line.
+    /// # Errors
+    /// If a field is out of range. The error names it by its path within the line.
     pub(crate) fn check_classes(&self, classes: &[Class], rate: Rate) -> Result<(), SettingsError> {
         let Some(room) = self.room() else { return Ok(()) };
         ensure(!classes.is_empty(), "classes", "must be given: this `queue` schedules them")?;

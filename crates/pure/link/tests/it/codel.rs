@@ -37,8 +37,8 @@ fn millis(events: impl Iterator<Item = Instant>) -> Vec<u64> {
     events.map(|at| at.as_nanos() / 1_000_000).collect()
 }
 
-/// The first `n` drop times of the control law with I = 100 ms, rounded up to milliseconds: start, start + I/√k, start
-/// + I/√k + I/√(k + 1), ..
+/// The first `n` drop times of the control law with I = 100 ms, rounded up to milliseconds: start, start + I/√k,
+/// start + I/√k + I/√(k + 1), ..
 fn law(start: u64, k: u32, n: usize) -> Vec<u64> {
     let mut moment = start as f64;
     let mut moments = vec![start];

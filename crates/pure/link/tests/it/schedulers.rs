@@ -155,8 +155,8 @@ proptest! {
 }
 
 /// Three best-effort packets of 100 B, and among them one expedited packet of 1500 B. The third best-effort packet
-/// enters the ring after the expedited packet and is sent before the next expedited packet. By hand: F = max(201, 1501)
-/// + 40 us, and that packet departs at 1840 us.
+/// enters the ring after the expedited packet and is sent before the next expedited packet. By hand:
+/// F = max(201, 1501) + 40 us, and that packet departs at 1840 us.
 #[test]
 fn a_ring_lets_best_effort_in_behind_a_long_expedited_packet() {
     let at = |us: u64| Instant::ZERO + Duration::from_nanos(us * 1000);

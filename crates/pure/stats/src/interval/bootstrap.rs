@@ -13,9 +13,9 @@ use crate::summary::mean_and_squares;
 /// statistic is not finite are ignored.
 ///
 /// The spread of resamples is too small, like a variance with divisor n instead of n - 1, and ignores the uncertainty
-/// of the spread. At n = 10 plain 95 % percentiles cover 90 %. So the percentiles are taken farther out, at Φ(±t √(n/(n
-/// - 1))) with Student's t (Hesterberg 2015, *What teachers should know about the bootstrap*, The American Statistician
-/// 69(4), "expanded percentile").
+/// of the spread. At n = 10 plain 95 % percentiles cover 90 %. So the percentiles are taken farther out, at
+/// Φ(±t √(n/(n - 1))) with Student's t (Hesterberg 2015, *What teachers should know about the bootstrap*, The American
+/// Statistician 69(4), "expanded percentile").
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Bootstrap {
     /// The seed of the draws.

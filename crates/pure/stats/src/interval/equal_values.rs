@@ -20,7 +20,8 @@ impl EqualValues {
     /// `n` values that all equal `value`. `range` is the range of possible values in the same unit, or `None` if it is
     /// unknown.
     ///
-    /// # Errors No value, or a value that is not finite. A range that does not contain the value is ignored.
+    /// # Errors
+    /// No value, or a value that is not finite. A range that does not contain the value is ignored.
     pub fn new(value: f64, n: usize, range: Option<[f64; 2]>) -> Result<Self, StatsError> {
         check_number("value", value)?;
         if n == 0 {

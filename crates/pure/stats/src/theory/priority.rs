@@ -43,7 +43,8 @@ impl PriorityClass {
 /// class and all higher classes, and σ_before is the load of the higher classes only. Lower classes affect only R. If
 /// the total load exceeds 1, lower classes are served in the remaining time, in their order.
 ///
-/// # Errors No such class, or a load of 1 or more of this class and all higher classes.
+/// # Errors
+/// No such class, or a load of 1 or more of this class and all higher classes.
 pub fn waiting_s(classes: &[PriorityClass], class: usize) -> Result<f64, TheoryError> {
     if class >= classes.len() {
         let range = "the number of a class";

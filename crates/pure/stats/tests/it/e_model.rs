@@ -87,8 +87,8 @@ fn delay_beside_the_fit_of_cole_and_rosenbluth() {
     }
 }
 
-/// Bursts of loss that are twice as long as with random loss cause a larger impairment. For G.729A at 2 % loss it is 11
-/// + 84 · 2 / 20 instead of 11 + 84 · 2 / 21.
+/// Bursts of loss that are twice as long as with random loss cause a larger impairment. For G.729A at 2 % loss it is
+/// 11 + 84 · 2 / 20 instead of 11 + 84 · 2 / 21.
 #[test]
 fn bursts_of_loss() {
     near(Codec::G729A.effective_impairment(0.02, 1.0).unwrap(), 19.0, 1e-9);
