@@ -13,8 +13,8 @@ const BEFORE: [&str; 1] = ["substrate"];
 const AFTER: [&str; 7] = ["status", "response", "unit", "mean", "low", "high", "n"];
 
 /// A heading and all rows. A factor whose levels are amounts of one kind is a column of numbers, such as
-/// `down_for [s]`. Values are in the unit of their row, with all digits. A value that was not measured is empty. A point
-/// without responses still has its rows.
+/// `down_for [s]`. Values are in the unit of their row, with all digits. A value that was not measured is empty. A
+/// point without responses still has its rows.
 pub(crate) fn rows(report: &Report<'_>) -> String {
     let design = &report.experiment.design;
     let factors: Vec<_> =

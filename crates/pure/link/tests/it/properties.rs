@@ -145,8 +145,8 @@ fn shaped() -> impl Strategy<Value = Queue> {
     })
 }
 
-/// A rule whose meter gives a stream three colours, and three classes. The first class has low latency, the second may be
-/// shaped, and the last takes all other packets.
+/// A rule whose meter gives a stream three colours, and three classes. The first class has low latency, the second may
+/// be shaped, and the last takes all other packets.
 fn conditioning(rate: Rate) -> impl Strategy<Value = (Vec<Condition>, Vec<Class>)> {
     let part = move |of: u64| Rate::from_bits_per_s(rate.bits_per_s() / of);
     (2u64..8, 500u64..3000, any::<bool>(), option::of(shaped())).prop_map(move |(of, burst, drops, queue)| {

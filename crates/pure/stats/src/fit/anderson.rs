@@ -16,8 +16,8 @@ pub struct AndersonDarling {
 }
 
 impl AndersonDarling {
-    /// A² (1 + 0.6 / n), the statistic of the published tables if the mean is estimated. One in twenty exponential samples
-    /// exceeds 1.321 (D'Agostino and Stephens 1986, table 4.14).
+    /// A² (1 + 0.6 / n), the statistic of the published tables if the mean is estimated. One in twenty exponential
+    /// samples exceeds 1.321 (D'Agostino and Stephens 1986, table 4.14).
     #[must_use]
     pub fn modified(&self) -> f64 {
         self.statistic * (1.0 + 0.6 / self.n as f64)
