@@ -1,4 +1,4 @@
-//! The impairments of a line at work.
+//! Applies the impairments of a line to its packets.
 
 use netrig_core::{DropReason, Duration, Fraction, Seeds, Stream};
 
@@ -136,7 +136,7 @@ impl Impairments {
         }
     }
 
-    /// Draws the delay of the next packet, and whether it is exempt from keeping the order.
+    /// Draws the delay of the next packet. Also returns whether this packet is exempt from keeping the order.
     pub(crate) fn delay(&mut self, delay: Duration) -> (Duration, bool) {
         let jitter = self.jitter.as_mut().map_or(0.0, |jitter| jitter.model.spread.draw(&mut jitter.random));
         let delay = shifted(delay, jitter);
@@ -151,7 +151,7 @@ impl Impairments {
     }
 }
 
-/// `delay` plus `nanos`, which may be negative, but never below zero.
+/// `delay` plus `nanos`. `nanos` may be negative, but the result is at least zero.
 fn shifted(delay: Duration, nanos: f64) -> Duration {
     // `as` saturates: a Pareto time may exceed the range of `Duration`.
     let distance = Duration::from_nanos(nanos.abs().round() as u64);

@@ -65,8 +65,9 @@ impl Standard {
         }
     }
 
-    /// The time for which the medium must be idle before a station counts down its backoff. This is DIFS, SIFS and two
-    /// slots (clause 10.3.2.3.5). For HT stations it is AIFS of best effort, SIFS and three slots (table 9-137).
+    /// The time for which the medium must be idle before a station counts down its backoff. It is DIFS, the sum of SIFS
+    /// and two slots (clause 10.3.2.3.5). For HT stations it is AIFS of best effort, the sum of SIFS and three slots
+    /// (table 9-137).
     pub fn idle(self) -> Duration {
         self.sifs() + self.slot().saturating_mul(if self.is_ht() { 3 } else { 2 })
     }
@@ -98,8 +99,8 @@ impl Standard {
         self.sifs() + self.slot() + PREAMBLE
     }
 
-    /// The additional wait after a frame that was not received, before [`Standard::idle`]: SIFS and an ACK at the lowest rate
-    /// (EIFS minus DIFS, clause 10.3.2.3.7).
+    /// The additional wait after a frame that was not received. [`Standard::idle`] follows it. It is the sum of SIFS
+    /// and an ACK at the lowest rate (EIFS minus DIFS, clause 10.3.2.3.7).
     pub fn after_error(self) -> Duration {
         self.sifs() + self.response_at(ACK, Rate::from_bits_per_s(BASIC_RATES[2]))
     }

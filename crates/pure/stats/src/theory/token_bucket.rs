@@ -1,8 +1,8 @@
 //! A policer: the share of a Poisson stream that passes a token bucket.
 //!
-//! Tokens that are missing from the bucket correspond to the unfinished work of a server: a packet passes if the bucket
-//! has enough tokens, which is room for its work in the queue. So a bucket of K packets of one size drops the same
-//! packets as an M/D/1/K queue whose services per second equal the rate of the bucket in packets per second.
+//! Tokens that are missing from the bucket correspond to the unfinished work of a server with a finite queue. A packet
+//! passes the bucket if the queue has room for the work of this packet. So a bucket of K packets of one size drops the
+//! same packets as an M/D/1/K queue whose services per second equal the rate of the bucket in packets per second.
 
 use super::TheoryError;
 use super::curve::{CurveParameter, TheoryCurve};
