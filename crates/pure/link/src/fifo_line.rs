@@ -1,14 +1,16 @@
 //! A line with deterministic service: FIFO, a constant rate and one delay.
 //!
 //! Such a line decides the fate of a packet when it is offered. The packet starts when it is offered or when the line
-//! has sent the previous packet, whichever is later (Lindley 1952). It arrives after its sending time and the delay. No
-//! later packet changes this, so a driver may offer packets before their arrival times, in the order of these times.
-//! The counters are computed when they are read. Each reading must be at the time of the previous reading or later.
+//! has sent the previous packet, whichever is later (Lindley 1952). It arrives at the far end after its sending time
+//! and the delay. No later packet changes this, so a driver may offer packets ahead of its own time, in the order in
+//! which they reach the line. The counters are computed when they are read. Each reading must be at the time of the
+//! previous reading or later.
 //!
 //! An outage drops all packets inside: it revokes the decisions about these packets. A line that has outages is never
 //! offered packets ahead of the driver's time.
 //!
-//! [`Line`](crate::Line) is the model. This is the same line at a fraction of the cost, for settings that allow it.
+//! [`Line`](crate::Line) is the general model. This line gives the same results at a fraction of the cost, for settings
+//! that allow it.
 
 use std::collections::VecDeque;
 

@@ -1,4 +1,5 @@
-//! The possible effects of the rules, classes and shapers of a link on packets with one header, known before a packet is sent.
+//! The possible effects of the rules, classes and shapers of a link on packets with one header. They are known before a
+//! packet is sent.
 
 use netrig_core::{Header, Size};
 

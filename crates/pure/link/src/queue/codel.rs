@@ -75,7 +75,7 @@ struct CodelControl {
     settings: Codel,
     /// The largest packet up to now, bytes. A queue of at most this length is not controlled.
     maxpacket: u64,
-    /// When the waiting time will have been above the target for an interval. `None` while it is below the target.
+    /// The time at which the wait will have been above the target for an interval. `None` while it is below the target.
     first_above_time: Option<Instant>,
     dropping: bool,
     drop_next: Instant,

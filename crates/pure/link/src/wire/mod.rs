@@ -125,7 +125,7 @@ impl<P: NumberedPacket + Clone> Wire<P> {
         self.line.inside(Lane::ONLY)
     }
 
-    /// Packets that wait or are on the line. The counters must balance with them.
+    /// Number of packets that wait or are on the line, after a check that the counters balance.
     ///
     /// # Errors
     /// If they do not balance.
@@ -154,7 +154,7 @@ impl WireMeters {
         };
         let of_rule = |place| RuleMeter::new(link, direction, place, sink);
         let wire = WireMeter::new(link, name, direction, sink);
-        // Only rules that have a number. The range is closed, because an open range would compute the number after the
+        // Rule numbers have 16 bits. The range is closed, because an open range would compute the number after the
         // last.
         let rules: Vec<_> =
             (0..=u16::MAX).zip(&settings.condition).filter_map(|(place, _)| of_rule(place)).collect();
@@ -178,7 +178,8 @@ impl WireMeters {
     }
 
     /// Reports the waits of `measured`, the wire of these meters, up to `now`, before the interval ends. So the waits
-    /// need not be kept until then. Afterwards the wire has been polled up to `now`, as [`Events::flush`] requires.
+    /// need not be kept until the end of the interval. After the call the wire has been polled up to `now`, as
+    /// [`Events::flush`] requires.
     pub fn report_waits<P: NumberedPacket + Clone>(
         &self,
         now: Instant,
