@@ -41,7 +41,7 @@ impl Events {
 pub struct EventLog {
     link: u32,
     direction: Direction,
-    /// The last event of a packet that may or may not wait.
+    /// The last event of the packet that is arriving, until it is known whether this packet waits.
     arriving: Option<PacketEvent>,
     events: Events,
 }
@@ -61,7 +61,7 @@ impl EventLog {
         event
     }
 
-    /// A packet that has left or is dropped does not wait.
+    /// Records that this packet has left or was dropped, and thus does not wait.
     fn has_gone<P: NumberedPacket>(&mut self, packet: &P) {
         self.arriving.take_if(|arriving| arriving.packet == packet.number());
     }

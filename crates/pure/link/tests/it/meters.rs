@@ -1,5 +1,5 @@
-//! Meters compared with the rules of RFC 2697 and RFC 2698, by hand and by brute force. The guarantee of every meter,
-//! at most rate × time + burst, on random schedules.
+//! Meters compared with the rules of RFC 2697 and RFC 2698, by hand and by brute force. Random schedules check the
+//! guarantee of every meter: at most rate × time + burst passes.
 
 use Colour::{Green, Red, Yellow};
 use netrig_core::{Colour, DropReason, Dscp, Duration, Instant, Rate, Size};

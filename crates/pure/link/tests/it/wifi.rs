@@ -61,7 +61,7 @@ fn seconds(secs: u64) -> Instant {
 }
 
 /// The standard, the IP length, the exchange (data, SIFS and ACK) and the idle time before the slots, µs. For 1500 B
-/// the exchange is 254 + 10 + 34 µs and 234 + 10 + 34 µs.
+/// the exchange is 254 + 10 + 34 µs (802.11g) or 234 + 10 + 34 µs (802.11n).
 const CYCLES: [(Standard, u32, u64, u64); 6] = [
     (Standard::G, 1500, 298, 28),
     (Standard::G, 770, 190, 28),
