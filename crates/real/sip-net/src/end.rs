@@ -75,7 +75,7 @@ pub struct EndAddress {
     pub server_tls: Option<Arc<ServerConfig>>,
     /// Requested size of the receive buffer over UDP, bytes.
     pub room: u32,
-    /// Most simultaneous connections that peers have opened. With 0 the user agent does not listen, and its local
+    /// Maximum number of simultaneous connections that peers have opened. With 0 the user agent does not listen, and its local
     /// address is that of its first connection.
     pub most_accepted: usize,
     /// Whether the user agent answers unvalidated addresses over UDP. An unvalidated address gets at most three times
@@ -452,7 +452,7 @@ impl UserAgentEnd {
 /// Maximum number of datagrams received in one call. The caller handles timers between calls.
 const MOST_AT_ONCE: usize = 4 * MESSAGES;
 
-/// Most ended connections that are kept until [`UserAgentEnd::take_ended`] is called.
+/// Maximum number of ended connections that are kept until [`UserAgentEnd::take_ended`] is called.
 const MOST_ENDED: usize = 4096;
 
 /// Waits at most `within` until one of these descriptors is ready.

@@ -21,7 +21,7 @@ use netrig_host::sys::{receive_stamped, stamp_received};
 /// other connections.
 const TURN: usize = 64 * 1024;
 
-/// Most messages passed to the kernel in one call.
+/// Maximum number of messages passed to the kernel in one call.
 const PIECES: usize = 16;
 
 /// The answer to a keep-alive (RFC 5626 section 4.4.1).

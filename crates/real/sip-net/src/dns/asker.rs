@@ -26,7 +26,7 @@ use netrig_host::{Clock, HostAddress};
 /// Number of sockets. Each query uses a random one, whose port the kernel has chosen at random.
 const SOCKETS: usize = 8;
 
-/// Most pending queries.
+/// Maximum number of pending queries.
 const MOST: usize = SOCKETS << 12;
 
 /// Maximum number of aliases that are followed with one query after the other.

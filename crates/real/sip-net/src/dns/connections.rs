@@ -25,7 +25,7 @@ const MOST_KEPT: usize = 64 << 20;
 /// No query of a connection is handled while this many bytes of responses wait to be sent to its peer.
 const MOST_ANSWERS: usize = 256 << 10;
 
-/// Most bytes of queries that are read from a connection before they are answered.
+/// Maximum number of bytes of queries that are read from a connection before they are answered.
 const MOST_ASKED: usize = 128 << 10;
 
 /// All connections, by their slots.

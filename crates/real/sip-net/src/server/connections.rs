@@ -38,7 +38,7 @@ pub(super) const FIRST_KEY: u64 = 1 << 33;
 /// Limits of the number and duration of connections.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// Most simultaneous connections; by default 10,000, or fewer if the system allows fewer descriptors. At the limit,
+    /// Maximum number of simultaneous connections; by default 10,000, or fewer if the system allows fewer descriptors. At the limit,
     /// a new connection replaces one that has not yet sent a message. If most such connections are from the address of
     /// the new one, the new one is closed instead.
     pub connections: Option<usize>,

@@ -19,7 +19,7 @@ use netrig_sip::server::Source;
 use netrig_sip::{Host, Status};
 use rustix::event::{EventfdFlags, eventfd};
 
-/// Most bytes that wait for one thread, including their entries.
+/// Maximum number of bytes in the queue to one thread, including their entries.
 const MOST_WAITING: usize = 16 << 20;
 
 /// An item that one thread hands to another. Some kinds of items have a message.

@@ -21,10 +21,10 @@ use netrig_host::sys::{MESSAGES, ReceiveBatch};
 /// handled between turns, so that a peer that sends faster than the server receives delays a timer by at most one turn.
 const DATAGRAMS_AT_ONCE: usize = 16 * MESSAGES;
 
-/// Most connections accepted in one turn.
+/// Maximum number of connections accepted in one turn.
 const ACCEPTED_AT_ONCE: usize = 64;
 
-/// Most batches of other threads handled in one turn.
+/// Maximum number of batches of other threads handled in one turn.
 const HANDOVERS_AT_ONCE: usize = 64;
 
 /// Maximum number of senders whose UDP socket is stored, if the server has several UDP sockets.
