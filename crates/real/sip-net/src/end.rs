@@ -75,8 +75,8 @@ pub struct EndAddress {
     pub server_tls: Option<Arc<ServerConfig>>,
     /// Requested size of the receive buffer over UDP, bytes.
     pub room: u32,
-    /// Maximum number of simultaneous connections that peers have opened. With 0 the user agent does not listen, and its local
-    /// address is that of its first connection.
+    /// Maximum number of simultaneous connections that peers have opened. With 0 the user agent does not listen, and
+    /// its local address is that of its first connection.
     pub most_accepted: usize,
     /// Whether the user agent answers unvalidated addresses over UDP. An unvalidated address gets at most three times
     /// the bytes that it sent.
@@ -340,7 +340,8 @@ impl UserAgentEnd {
         }
     }
 
-    /// Closes the connection to a server with this key, if there is one. [`UserAgentEnd::take_ended`] does not return it.
+    /// Closes the connection to a server with this key, if there is one. [`UserAgentEnd::take_ended`] does not return
+    /// it.
     pub fn close_own(&mut self, key: u64) {
         if let EndWay::Connections(EndConnections { own, .. }) = &mut self.way {
             own.remove(&key);
@@ -388,8 +389,8 @@ impl UserAgentEnd {
         }
     }
 
-    /// The step of the wall clock since the last call, if it was stepped. Messages that were received meanwhile may have wrong
-    /// times.
+    /// The step of the wall clock since the last call, if it was stepped. Messages that were received meanwhile may
+    /// have wrong times.
     pub fn take_clock_step(&mut self) -> Option<Duration> {
         match &mut self.way {
             EndWay::Datagrams(datagrams) => datagrams.batch.take_clock_step(),

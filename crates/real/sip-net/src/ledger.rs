@@ -53,7 +53,8 @@ pub struct Purse {
     payer: Option<IpAddr>,
 }
 
-/// A map that discards the least recently used entries: if the younger of two generations is full, the older is dropped.
+/// A map that discards the least recently used entries: if the younger of two generations is full, the older is
+/// dropped.
 #[derive(Debug)]
 struct RecentMap<K, V> {
     young: HashMap<K, V>,

@@ -87,8 +87,8 @@ pub enum Turn {
 }
 
 /// A connection that carries SIP messages. It never blocks and has no clock. The owner polls its descriptor
-/// ([`Watch::Both`](netrig_host::Watch::Both)), calls [`SipStream::receive`] and then [`SipStream::flush`] when it is ready, and
-/// decides how long it may be idle.
+/// ([`Watch::Both`](netrig_host::Watch::Both)), calls [`SipStream::receive`] and then [`SipStream::flush`] when it is
+/// ready, and decides how long it may be idle.
 ///
 /// The stream answers pings of the peer (RFC 5626 section 4.4.1), and also passes them to the caller.
 #[derive(Debug)]

@@ -155,8 +155,8 @@ fn collected(kind: Kind, found: &[&Record]) -> Records {
     }
 }
 
-/// "Implementations should treat TTL values received with the most significant bit set as if the entire value received was
-/// zero." (RFC 2181 section 8)
+/// "Implementations should treat TTL values received with the most significant bit set as if the entire value received
+/// was zero." (RFC 2181 section 8)
 fn kept(ttl: u32) -> u32 {
     if ttl > i32::MAX as u32 { 0 } else { ttl.min(LONGEST) }
 }
@@ -175,7 +175,8 @@ pub fn answer(bytes: &[u8], zone: &Zone, over_udp: bool) -> Option<Vec<u8>> {
     answer_within(bytes, zone, over_udp, usize::MAX)
 }
 
-/// As [`answer`]. A response over UDP of more than `bound` bytes is truncated, with the bit TC; `None` if even that is longer.
+/// As [`answer`]. A response over UDP of more than `bound` bytes is truncated, with the bit TC; `None` if even that is
+/// longer.
 pub fn answer_within(bytes: &[u8], zone: &Zone, over_udp: bool, bound: usize) -> Option<Vec<u8>> {
     // A response to a response could cause an endless loop.
     if bytes.len() < HEADER || bytes[2] & 0x80 != 0 {

@@ -38,9 +38,9 @@ pub(super) const FIRST_KEY: u64 = 1 << 33;
 /// Limits of the number and duration of connections.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// Maximum number of simultaneous connections; by default 10,000, or fewer if the system allows fewer descriptors. At the limit,
-    /// a new connection replaces one that has not yet sent a message. If most such connections are from the address of
-    /// the new one, the new one is closed instead.
+    /// Maximum number of simultaneous connections; by default 10,000, or fewer if the system allows fewer descriptors.
+    /// At the limit, a new connection replaces one that has not yet sent a message. If most such connections are from
+    /// the address of the new one, the new one is closed instead.
     pub connections: Option<usize>,
     /// Whether clients that do not trust each other share the server. An eighth of all connections is then reserved for
     /// those that have not yet sent a message. By default an address outside the loopback interface has at most half of
@@ -308,7 +308,8 @@ impl ServerConnections {
         Ok(place)
     }
 
-    /// Sends a request, or a response with its status, over the connection with a peer, which is opened if there is none.
+    /// Sends a request, or a response with its status, over the connection with a peer, which is opened if there is
+    /// none.
     ///
     /// # Errors
     /// Why the message cannot be sent.

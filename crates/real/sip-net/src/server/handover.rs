@@ -243,8 +243,8 @@ mod tests {
         assert!(second.receive().is_none() && !second.has_input);
     }
 
-    /// The queue of a stalled thread is bounded: datagrams and messages for its connections are refused, and other threads stop
-    /// reading from connections.
+    /// The queue of a stalled thread is bounded: datagrams and messages for its connections are refused, and other
+    /// threads stop reading from connections.
     #[test]
     fn a_slow_thread_bounds_what_waits_for_it() {
         let [mut first, mut second] = two();

@@ -7,7 +7,8 @@ use netrig_core::counts;
 use netrig_sip::{Message, Method};
 use serde::Serialize;
 
-/// Maximum number of distinct reasons that are counted. Any further reasons, which hostile peers can invent, share one count.
+/// Maximum number of distinct reasons that are counted. Any further reasons, which hostile peers can invent, share one
+/// count.
 const MOST_REASONS: usize = 64;
 
 counts! {

@@ -383,8 +383,8 @@ fn users_register_with_their_passwords_and_no_others() {
     );
 }
 
-/// If one user cannot be registered before the load while others still wait, the load does not start, and accepted registrations
-/// are removed.
+/// If one user cannot be registered before the load while others still wait, the load does not start, and accepted
+/// registrations are removed.
 #[test]
 fn a_load_that_cannot_be_prepared_leaves_nobody_registered() {
     let known = |number| User { name: format!("user{number:06}"), password: "secret".into(), contact: None };

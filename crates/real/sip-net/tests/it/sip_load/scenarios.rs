@@ -1,5 +1,5 @@
-//! Scenarios beyond the plain call over real sockets: with netrig's proxy between caller and callee, with its user agent, and
-//! with SIPp.
+//! Scenarios beyond the plain call over real sockets: with netrig's proxy between caller and callee, with its user
+//! agent, and with SIPp.
 
 use netrig_sip::settings::Connections;
 use std::io::Read;
