@@ -99,7 +99,8 @@ fn what_cannot_be_compared_is_refused() {
     assert!(said.contains("note: the transport was") && said.contains("fewer than 10 seconds"), "{said}");
 }
 
-/// A server that is silent at the end answers when no more calls begin: that is no pass, and no columns contradict each other.
+/// A server that is silent at the end answers when no more calls begin: that is no pass, and no columns contradict each
+/// other.
 #[test]
 fn what_is_answered_after_the_last_arrival_is_compared() {
     let folder = tempfile::tempdir().unwrap();

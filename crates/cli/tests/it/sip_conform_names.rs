@@ -1,5 +1,5 @@
-//! `netrig sip conform` as the DNS server of a proxy (RFC 3263): Kamailio, and faults of its configuration. If Kamailio is not
-//! installed, or without root, each test says that it was skipped.
+//! `netrig sip conform` as the DNS server of a proxy (RFC 3263): Kamailio, and faults of its configuration. If Kamailio
+//! is not installed, or without root, each test says that it was skipped.
 
 use std::net::Ipv4Addr;
 use std::process::Command;

@@ -1,5 +1,5 @@
-//! The output of `netrig sip load --json` and `netrig sip capacity --json` is a contract: its schema is kept with the code, the
-//! output conforms to it, and older documents can still be read.
+//! The output of `netrig sip load --json` and `netrig sip capacity --json` is a contract: its schema is kept with the
+//! code, the output conforms to it, and older documents can still be read.
 
 use std::path::{Path, PathBuf};
 
@@ -58,8 +58,8 @@ fn answering() -> (SipServer, String) {
     (server, target)
 }
 
-/// With `NETRIG_UPDATE_PAGES=1` it writes the present schema. The removal of a key, or a change of its meaning, requires
-/// another `format`.
+/// With `NETRIG_UPDATE_PAGES=1` it writes the present schema. The removal of a key, or a change of its meaning,
+/// requires another `format`.
 #[test]
 fn the_schema_that_is_kept_is_the_one_that_is_printed() {
     for of in SCHEMAS {

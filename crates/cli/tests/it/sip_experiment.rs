@@ -1,5 +1,5 @@
-//! Users of SIP in an experiment file, in the simulator and in namespaces. As root on Linux; otherwise each test says that it
-//! was skipped.
+//! Users of SIP in an experiment file, in the simulator and in namespaces. As root on Linux; otherwise each test says
+//! that it was skipped.
 #![cfg(target_os = "linux")]
 
 use netrig_test_support::skip_unless;
@@ -67,8 +67,8 @@ fn measured(document: &Value, substrate: &str, level: &str, response: &str) -> f
     run["value"].as_f64().unwrap_or_else(|| panic!("{substrate} {level} {response}: {point}"))
 }
 
-/// The same users begin at the same times, all of them are served, and half of the delays are those of the line, plus the time
-/// of a machine with other work.
+/// The same users begin at the same times, all of them are served, and half of the delays are those of the line, plus
+/// the time of a machine with other work.
 #[test]
 fn users_meet_the_same_in_a_model_and_in_namespaces() {
     skip_unless!(can(&[]));
@@ -116,8 +116,8 @@ callee = "own""#;
     }
 }
 
-/// T1 of 20 ms: REGISTER is sent at 0, 20, 60, 140, 300, 620 and 1260 ms and abandoned at 1280 ms. Half of the messages in each
-/// direction is lost, so a transmission is answered with q = 1/4, and 0.75⁷ = 13 % of the registrations fail.
+/// T1 of 20 ms: REGISTER is sent at 0, 20, 60, 140, 300, 620 and 1260 ms and abandoned at 1280 ms. Half of the messages
+/// in each direction is lost, so a transmission is answered with q = 1/4, and 0.75⁷ = 13 % of the registrations fail.
 #[test]
 fn registrations_die_of_loss_as_computed() {
     skip_unless!(can(&[]));
@@ -305,8 +305,8 @@ application = { kind = "sip", scenario = "re-register", arrivals = "constant", r
     }
 }
 
-/// The DNS as a factor: known addresses, a table, a server that takes 20 ms for each of three answers, and a silent one. The
-/// simulator has none, and says so.
+/// The DNS as a factor: known addresses, a table, a server that takes 20 ms for each of three answers, and a silent
+/// one. The simulator has none, and says so.
 #[test]
 fn the_dns_is_a_factor() {
     skip_unless!(can(&[]));

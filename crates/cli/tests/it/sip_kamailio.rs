@@ -1,5 +1,5 @@
-//! `netrig sip load` against Kamailio, a third-party server: registrar, proxy and redirect server, over UDP, TCP and TLS. If it
-//! is not installed, each test says that it was skipped.
+//! `netrig sip load` against Kamailio, a third-party server: registrar, proxy and redirect server, over UDP, TCP and
+//! TLS. If it is not installed, each test says that it was skipped.
 
 use std::process::Command;
 use std::time::Duration;
@@ -101,8 +101,8 @@ fn calls_through_kamailio_succeed_over_everything_that_it_speaks() {
     }
 }
 
-/// Kamailio calls all contacts of a peer, forwards each 2xx, and cancels branches without an answer. With one process: of
-/// several, one may forward a 2xx while another has the 180 of a branch, which is then not cancelled.
+/// Kamailio calls all contacts of a peer, forwards each 2xx, and cancels branches without an answer. With one process:
+/// of several, one may forward a 2xx while another has the 180 of a branch, which is then not cancelled.
 #[test]
 fn calls_that_kamailio_forks_keep_one_dialog() {
     let Some(server) = Kamailio::start(&["PROXY", "ONE_PROCESS"]) else { return };
@@ -127,8 +127,8 @@ fn calls_that_kamailio_forks_keep_one_dialog() {
     }
 }
 
-/// Kamailio accepts no session interval below 120 s: it rejects the caller with 422, the caller repeats the request with the
-/// value of `Min-SE`, and the callee grants the interval that Kamailio accepted (RFC 4028 sections 7.3 and 9).
+/// Kamailio accepts no session interval below 120 s: it rejects the caller with 422, the caller repeats the request
+/// with the value of `Min-SE`, and the callee grants the interval that Kamailio accepted (RFC 4028 sections 7.3 and 9).
 #[test]
 fn a_session_interval_that_kamailio_refuses_is_asked_for_again() {
     let Some(server) = Kamailio::start(&["PROXY", "SESSIONS=120"]) else { return };
@@ -200,8 +200,8 @@ fn callers_follow_the_redirections_of_kamailio() {
     }
 }
 
-/// RFC 3261 section 18.1.1: requests that are too long for a datagram use TCP, and the dialogs that Kamailio's Record-Route
-/// then routes over TCP stay there; registrations and short requests use UDP.
+/// RFC 3261 section 18.1.1: requests that are too long for a datagram use TCP, and the dialogs that Kamailio's
+/// Record-Route then routes over TCP stay there; registrations and short requests use UDP.
 #[test]
 fn large_requests_go_over_tcp_through_kamailio() {
     let Some(server) = Kamailio::start(&["PROXY"]) else { return };

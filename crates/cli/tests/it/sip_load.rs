@@ -23,8 +23,8 @@ fn load(arguments: &[&str]) -> std::process::Output {
     common::netrig(folder.path(), &[&["sip", "load"][..], arguments].concat())
 }
 
-/// The exit status of a load that should end with `code`: a busy machine may make the tester the limit, and the results are
-/// printed then, too.
+/// The exit status of a load that should end with `code`: a busy machine may make the tester the limit, and the results
+/// are printed then, too.
 fn ended(told: &Value, code: i32) -> Option<i32> {
     Some(if told["valid"] == true { code } else { 3 })
 }
@@ -253,8 +253,8 @@ fn a_failure_names_the_flag_of_the_time_that_has_decided_it() {
     assert!(table.contains("answered with 200; --patience sets the time"), "{table}");
 }
 
-/// The longest message over UDP is a datagram, and over TCP the tester's limit (RFC 3261 section 18.1.1): INVITE and answer
-/// with descriptions of 20 KB pass a proxy.
+/// The longest message over UDP is a datagram, and over TCP the tester's limit (RFC 3261 section 18.1.1): INVITE and
+/// answer with descriptions of 20 KB pass a proxy.
 #[test]
 fn calls_with_long_descriptions_succeed_through_a_proxy() {
     let points = ["--listen", "udp:127.0.0.1:0", "--listen", "tcp:127.0.0.1:0"];
@@ -273,8 +273,8 @@ fn calls_with_long_descriptions_succeed_through_a_proxy() {
     }
 }
 
-/// The memory of a load with that many registered users for most of its time, without the files of its program, bytes (proc(5):
-/// `RssAnon`). The maximum is no measure: a starting or ending program may need more than many users do.
+/// The memory of a load with that many registered users for most of its time, without the files of its program, bytes
+/// (proc(5): `RssAnon`). The maximum is no measure: a starting or ending program may need more than many users do.
 fn memory_of(users: u32) -> u64 {
     let all = users.to_string();
     // A short T1, so that the registrar forgets its transactions soon.

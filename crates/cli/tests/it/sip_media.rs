@@ -21,8 +21,8 @@ struct RelayedPackets {
     lost: u64,
 }
 
-/// Runs between a caller and a callee: it forwards their messages with its own ports for media in them, and drops a share of
-/// the RTP.
+/// Runs between a caller and a callee: it forwards their messages with its own ports for media in them, and drops a
+/// share of the RTP.
 struct MediaRelay {
     stop: Arc<AtomicBool>,
     thread: Option<JoinHandle<[RelayedPackets; 2]>>,
@@ -118,8 +118,8 @@ fn relay(
     counts
 }
 
-/// A message with ports of the relay in its description: media that arrive there in this direction go to the description's
-/// address.
+/// A message with ports of the relay in its description: media that arrive there in this direction go to the
+/// description's address.
 fn with_own_ports(message: &[u8], direction: usize, legs: &mut Vec<MediaLeg>) -> Vec<u8> {
     let message = text(message);
     let Some((head, body)) = message.split_once("\r\n\r\n").filter(|(_, body)| body.contains("m=audio "))

@@ -14,8 +14,8 @@ use crate::common::text;
 /// Samples by their name and labels.
 type Samples = BTreeMap<(String, BTreeMap<String, String>), f64>;
 
-/// Reads a page by the rules of the exposition format: each family once, its help and type before its samples, which are
-/// contiguous; no sample twice; buckets that grow to `+Inf`, which is the count.
+/// Reads a page by the rules of the exposition format: each family once, its help and type before its samples, which
+/// are contiguous; no sample twice; buckets that grow to `+Inf`, which is the count.
 fn parsed(page: &str) -> Samples {
     assert!(page.ends_with('\n'), "{page:?}");
     let mut types = BTreeMap::new();

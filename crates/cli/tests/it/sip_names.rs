@@ -1,5 +1,5 @@
-//! Servers by their names, with third-party DNS servers and clients: netrig queries dnsmasq, and dig queries netrig. If these
-//! are not installed, each test says that it was skipped.
+//! Servers by their names, with third-party DNS servers and clients: netrig queries dnsmasq, and dig queries netrig. If
+//! these are not installed, each test says that it was skipped.
 
 use std::io::{ErrorKind, Read as _, Write as _};
 use std::process::{Command, Stdio};

@@ -23,8 +23,8 @@ fn calls(told: &Value) -> [&Value; 2] {
     [&row["begun"], &row["succeeded"]]
 }
 
-/// Between two hosts that have only link-local addresses (RFC 4007 section 11): such an address has the interface in input, in
-/// binding, in output and in sending, over UDP and TCP, and no message names the interface.
+/// Between two hosts that have only link-local addresses (RFC 4007 section 11): such an address has the interface in
+/// input, in binding, in output and in sending, over UDP and TCP, and no message names the interface.
 #[test]
 fn sip_between_addresses_of_a_link_keeps_their_interface_and_writes_it_into_no_message() {
     if !can(&TOOLS) {

@@ -1,5 +1,5 @@
-//! `netrig sip serve` with SIPp as third-party caller and callee, and with tshark, which reads the messages. If they are not
-//! installed, each test says that it was skipped.
+//! `netrig sip serve` with SIPp as third-party caller and callee, and with tshark, which reads the messages. If they
+//! are not installed, each test says that it was skipped.
 
 use std::fs::File;
 use std::path::{Path, PathBuf};

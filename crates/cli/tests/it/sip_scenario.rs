@@ -295,7 +295,8 @@ fn what_a_scenario_must_not_do_is_refused_before_anything_is_sent() {
     }
 }
 
-/// A scenario in netrig's own form has the same effect as in SIPp's, and so has one that is made from its captured call.
+/// A scenario in netrig's own form has the same effect as in SIPp's, and so has one that is made from its captured
+/// call.
 #[test]
 fn a_scenario_is_converted_and_made_from_a_captured_call() {
     let folder = tempfile::tempdir().unwrap();
@@ -328,8 +329,8 @@ fn a_scenario_is_converted_and_made_from_a_captured_call() {
     run(&["sip", "load", &target, "--scenario-file", "captured.toml", "--count", "2", "--rate", "50/s"]);
 }
 
-/// Third-party call control: one process calls two user agents, each over its own controller; the controllers exchange the
-/// session descriptions. One controller is netrig, the other one and both user agents are SIPp.
+/// Third-party call control: one process calls two user agents, each over its own controller; the controllers exchange
+/// the session descriptions. One controller is netrig, the other one and both user agents are SIPp.
 #[test]
 fn controllers_of_netrig_and_sipp_connect_two_user_agents() {
     let folder = tempfile::tempdir().unwrap();

@@ -1,5 +1,5 @@
-//! Verdicts of `netrig sip conform` on scripted servers: one that keeps a rule, one that uses the RFC's freedom, one that
-//! breaks it.
+//! Verdicts of `netrig sip conform` on scripted servers: one that keeps a rule, one that uses the RFC's freedom, one
+//! that breaks it.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;

@@ -97,8 +97,8 @@ impl WatchedTransfer {
     }
 }
 
-/// The observations of a transfer over 10 Mbit/s and 20 ms to an application that reads in this way, with each substrate's TCP.
-/// `None` if no run was valid; the reason goes to standard error.
+/// The observations of a transfer over 10 Mbit/s and 20 ms to an application that reads in this way, with each
+/// substrate's TCP. `None` if no run was valid; the reason goes to standard error.
 fn watch(reads: &str) -> Option<[WatchedTransfer; 2]> {
     let text = ExperimentText::new("slow-reader", "14 s")
         .with(r#"sample_every = "100 ms""#)
@@ -143,10 +143,10 @@ fn a_slow_reader_is_as_fast_by_the_kernel_as_modelled() {
     }
 }
 
-/// All waiting data is read each 3 s. The window closes within the time of its 60 KB on the line, 50 ms, or, if less than a
-/// segment was left of it, after a time-out and two round trips. The sender probes after its time-out of 200 ms and the round
-/// trip, twice as much and so on, so three times. It continues a round trip after the update, half of which has passed on
-/// arrival.
+/// All waiting data is read each 3 s. The window closes within the time of its 60 KB on the line, 50 ms, or, if less
+/// than a segment was left of it, after a time-out and two round trips. The sender probes after its time-out of 200 ms
+/// and the round trip, twice as much and so on, so three times. It continues a round trip after the update, half of
+/// which has passed on arrival.
 #[test]
 fn a_window_that_is_closed_for_seconds_is_probed_as_the_kernel_does() {
     skip_unless!(can(&[]));

@@ -1,5 +1,5 @@
-//! The limits that `netrig speed` names, compared with planted ones. As root on Linux; otherwise the test says that it was
-//! skipped.
+//! The limits that `netrig speed` names, compared with planted ones. As root on Linux; otherwise the test says that it
+//! was skipped.
 #![cfg(target_os = "linux")]
 
 use std::io::Write as _;
@@ -230,7 +230,8 @@ mod validate {
     }
 }
 
-/// Values that a server of iperf3 does not report, but this host's kernel does: for uploads all, for downloads the round trip.
+/// Values that a server of iperf3 does not report, but this host's kernel does: for uploads all, for downloads the
+/// round trip.
 const PLANTED_OF_IPERF3: [Planted; 5] = [
     Planted { line: line(10.0, 1.0, 0.0), ..PLAIN },
     Planted { line: line(10.0, 5.0, 0.0), arguments: &["--up"], ..PLAIN },

@@ -1,5 +1,6 @@
-//! The meter over a line of known properties: the effect of its queue on new connections, on loaded ones and on each direction,
-//! and the settings of a terminal before it. As root on Linux; otherwise the tests say that they were skipped.
+//! The meter over a line of known properties: the effect of its queue on new connections, on loaded ones and on each
+//! direction, and the settings of a terminal before it. As root on Linux; otherwise the tests say that they were
+//! skipped.
 #![cfg(target_os = "linux")]
 
 use std::net::SocketAddr;
@@ -149,7 +150,8 @@ impl Seen {
     }
 }
 
-/// Datagrams above the line's rate keep its queue full: each delivered one waits behind 40 of them, only in their direction.
+/// Datagrams above the line's rate keep its queue full: each delivered one waits behind 40 of them, only in their
+/// direction.
 #[test]
 fn a_full_queue_is_told_in_its_direction() {
     let Some(line) = Line::build() else { return };
@@ -162,7 +164,8 @@ fn a_full_queue_is_told_in_its_direction() {
         assert!(seen.one_clock && seen.probes.is_empty());
         let [idle, down, up] = [seen.ways(0, 0.5), seen.ways(1, 1.0), seen.ways(2, 1.0)];
         assert_eq!(idle.bound_s, 0.0);
-        // A tenth may be lost from the offered ones: quantiles of the loaded direction are undefined above the delivered share.
+        // A tenth may be lost from the offered ones: quantiles of the loaded direction are undefined above the
+        // delivered share.
         let p50 = |delays: netrig_speed::meter::Delays| delays.p50_s.unwrap_or(f64::INFINITY);
         let added = [p50(down.down) - p50(idle.down), p50(up.up) - p50(idle.up)];
         let else_where = [p50(down.up) - p50(idle.up), p50(up.down) - p50(idle.down)];
@@ -177,8 +180,8 @@ fn a_full_queue_is_told_in_its_direction() {
     panic!("{told:#?}");
 }
 
-/// Connections that fill the line keep its queue at most full: the round trips of new connections and of their own are between
-/// that of the idle line and that with the whole queue.
+/// Connections that fill the line keep its queue at most full: the round trips of new connections and of their own are
+/// between that of the idle line and that with the whole queue.
 #[test]
 fn a_filled_queue_makes_new_and_loaded_connections_wait() {
     let Some(line) = Line::build() else { return };

@@ -300,7 +300,8 @@ fn who_says_a_byte_and_goes_shuts_nobody_out() {
     server.end();
 }
 
-/// Those that have begun a handshake have a thread each, and one address has a limited number. A further one gets this answer.
+/// Those that have begun a handshake have a thread each, and one address has a limited number. A further one gets this
+/// answer.
 #[test]
 fn who_finds_no_room_is_told_that_the_server_is_busy() {
     let server = Server::start(&["--connections-per-address", "33"], 1);
@@ -376,9 +377,9 @@ fn a_web_page_of_another_site_may_not_measure_unless_it_is_allowed() {
     server.end();
 }
 
-/// Connections that have not identified themselves: 1024. Unverified connections with a thread: 112, as four sessions may
-/// measure. Each of these keeps at most 16 KiB of a request of HTTP, or 64 KiB of a handshake of TLS. All of these places are
-/// filled here, each from its own /24, so no limit of an address or a group keeps one empty.
+/// Connections that have not identified themselves: 1024. Unverified connections with a thread: 112, as four sessions
+/// may measure. Each of these keeps at most 16 KiB of a request of HTTP, or 64 KiB of a handshake of TLS. All of these
+/// places are filled here, each from its own /24, so no limit of an address or a group keeps one empty.
 #[test]
 fn half_openings_of_a_speed_server_take_bounded_memory() {
     const THREADS: usize = 112;

@@ -1,5 +1,5 @@
-//! The results of `netrig speed` for a line, compared with the line's own counts, and its limits, compared with planted ones.
-//! As root on Linux; otherwise each test says that it was skipped.
+//! The results of `netrig speed` for a line, compared with the line's own counts, and its limits, compared with planted
+//! ones. As root on Linux; otherwise each test says that it was skipped.
 #![cfg(target_os = "linux")]
 
 use std::collections::BTreeMap;
@@ -49,8 +49,8 @@ impl Row {
     }
 }
 
-/// Payload of a protocol with headers of that many bytes that the line has delivered in one direction between two times in
-/// seconds after its first packet, bit/s; without the control connection, from that port of the client.
+/// Payload of a protocol with headers of that many bytes that the line has delivered in one direction between two times
+/// in seconds after its first packet, bit/s; without the control connection, from that port of the client.
 fn delivered(
     trace: &Trace,
     (protocol, header): (u8, u32),
@@ -84,8 +84,8 @@ fn until_data(phase: &Value) -> f64 {
         .map_or(0.0, |(at_s, _)| at_s)
 }
 
-/// The times at which each conversation of TCP has carried data in one direction, s of the trace, and the bytes: to investigate
-/// a truth that does not hold.
+/// The times at which each conversation of TCP has carried data in one direction, s of the trace, and the bytes: to
+/// investigate a truth that does not hold.
 fn conversations(trace: &Trace, down: bool) -> String {
     let mut found: BTreeMap<_, [f64; 3]> = BTreeMap::new();
     let data = |seen: &&Seen| {
@@ -108,7 +108,8 @@ fn control(document: &Value) -> u16 {
     client.port()
 }
 
-/// Sends datagrams at more than the line's rate; the document, and the length of their IP packets, which no others have.
+/// Sends datagrams at more than the line's rate; the document, and the length of their IP packets, which no others
+/// have.
 fn overload(lab: &SpeedLab, line: Line, down: bool, way: &str) -> (Value, u32) {
     let mbit = line.mbit[usize::from(!down)];
     let size = if mbit < 10.0 { 507 } else { 1407 } + u32::from(down);
@@ -117,8 +118,8 @@ fn overload(lab: &SpeedLab, line: Line, down: bool, way: &str) -> (Value, u32) {
     (lab.measure(&[], &["--udp", &rate, "--size", &size_word, &way, "--time", "4s"]), size + 28)
 }
 
-/// The number of lost datagrams is that of the line's drops, and the delays of echoes are those of the line while its queue was
-/// full.
+/// The number of lost datagrams is that of the line's drops, and the delays of echoes are those of the line while its
+/// queue was full.
 fn overloaded(document: &Value, trace: &Trace, down: bool, way: &str, len: u32) -> [Row; 2] {
     let udp = phase(document, "udp", way);
     let own = || {
@@ -146,8 +147,8 @@ fn overloaded(document: &Value, trace: &Trace, down: bool, way: &str, len: u32) 
     ]
 }
 
-/// Measures a line, and compares the results with the line's counts. If frames were lost outside the line, there is no truth,
-/// and the measurement is repeated.
+/// Measures a line, and compares the results with the line's counts. If frames were lost outside the line, there is no
+/// truth, and the measurement is repeated.
 fn cell(line: Line) -> Vec<Row> {
     let mut lost = Vec::new();
     for _ in 0..ATTEMPTS {
@@ -201,8 +202,8 @@ fn attempt(line: Line) -> (Vec<Row>, Vec<String>) {
         let tcp = phase(&document, "tcp", way);
         let throughput = &tcp["throughput"];
         let told = number(&throughput["bits_per_s"]);
-        // A client's clock begins when it requests data, which comes a round trip later, or after a retransmission of the
-        // request; a server's when data comes.
+        // A client's clock begins when it requests data, which comes a round trip later, or after a retransmission of
+        // the request; a server's when data comes.
         let later = if down { number(&document["idle"]["p50_s"]).max(until_data(tcp)) } else { 0.0 };
         // Data out of order in the receiver at a reading counts in the next reading.
         let window = ["warm_up_s", "lasted_s"].map(|key| number(&throughput[key]) - later);
@@ -249,7 +250,8 @@ mod validate {
     }
 }
 
-/// All rates, delays, losses and ratios for which the meter's page states an accuracy: half an hour, on an idle machine.
+/// All rates, delays, losses and ratios for which the meter's page states an accuracy: half an hour, on an idle
+/// machine.
 #[test]
 #[ignore = "half an hour: bench/speed-truth runs it"]
 fn every_line_is_told_as_it_is() {
@@ -293,7 +295,8 @@ fn associations_get_what_the_line_has_delivered() {
     assert_eq!(told(&rows), 0);
 }
 
-/// The client's interface goes down while data comes, and stays down: the results are printed, as partial and with the reason.
+/// The client's interface goes down while data comes, and stays down: the results are printed, as partial and with the
+/// reason.
 #[test]
 fn a_line_that_goes_away_leaves_what_was_measured() {
     skip_unless!(can(&["ip"]));
@@ -316,8 +319,8 @@ fn a_line_that_goes_away_leaves_what_was_measured() {
     lab.close();
 }
 
-/// Datagrams at a rate above the line's: the number of lost ones is that of the line's drops, and the delays of echoes are
-/// those of the line.
+/// Datagrams at a rate above the line's: the number of lost ones is that of the line's drops, and the delays of echoes
+/// are those of the line.
 #[test]
 fn losses_and_delays_are_the_lines_own() {
     skip_unless!(can(&["ip"]));

@@ -1,4 +1,5 @@
-//! Experiments and other programs on the testbed of namespaces. As root on Linux; otherwise each test says that it was skipped.
+//! Experiments and other programs on the testbed of namespaces. As root on Linux; otherwise each test says that it was
+//! skipped.
 #![cfg(target_os = "linux")]
 
 use std::collections::BTreeSet;
@@ -311,7 +312,8 @@ fn tshark_sees_the_code_points_and_drops_that_the_router_claims() {
         let status = lab.spawn("a", ping).unwrap().wait(Duration::from_secs(60)).unwrap();
         assert!(status.is_some(), "ping ends");
     };
-    // 30 KB at once, of which the bucket of 5 KB lets a sixth pass; and a last one, shorter, for which it is full again.
+    // 30 KB at once, of which the bucket of 5 KB lets a sixth pass; and a last one, shorter, for which it is full
+    // again.
     ping(&["-c", "59", "-l", "59", "-s", "472"]);
     ping(&["-c", "1", "-s", "100"]);
     // Packets are in the order of time, so that all are there when the last is.
@@ -502,8 +504,9 @@ fn a_kernel_counts_the_packets_whose_hop_limit_runs_out_at_its_node() {
     assert_eq!(sum(Subject::Link(2, Direction::Forward), "link_offered"), 0.0);
 }
 
-/// The measurement of `bench/router`: the minimum of all is a millisecond and the time of 540 bytes at 1 Gbit/s, and a datagram
-/// released before its time would be earlier. There are so many that some arrive while the router reads those before them.
+/// The measurement of `bench/router`: the minimum of all is a millisecond and the time of 540 bytes at 1 Gbit/s, and a
+/// datagram released before its time would be earlier. There are so many that some arrive while the router reads those
+/// before them.
 #[test]
 fn no_frame_is_before_its_time() {
     skip_unless!(can(&[]));

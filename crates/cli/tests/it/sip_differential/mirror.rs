@@ -26,8 +26,8 @@ struct Mirror {
     last_invite: usize,
 }
 
-/// A scenario for the other side of `text`, whose own side is at `peer`. `None` for scenarios with one side only, and for those
-/// that need a third process.
+/// A scenario for the other side of `text`, whose own side is at `peer`. `None` for scenarios with one side only, and
+/// for those that need a third process.
 pub fn mirrored(text: &str, peer: &str) -> Option<String> {
     let (root, _) = read_lax_xml(text).ok()?;
     let steps: Vec<&LaxElement> =

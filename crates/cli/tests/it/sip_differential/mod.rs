@@ -2,9 +2,9 @@
 //!
 //! Each scenario runs twice against a SIPp that is its other side (`mirror`): once in SIPp, once in netrig.
 //!
-//! The test of every change has no retransmissions. The loopback interface loses nothing, so only a process that a busy machine
-//! has stopped for longer than `retrans` would receive one, and SIPp treats a retransmission of any message except the last as
-//! an unexpected message.
+//! The test of every change has no retransmissions. The loopback interface loses nothing, so only a process that a busy
+//! machine has stopped for longer than `retrans` would receive one, and SIPp treats a retransmission of any message
+//! except the last as an unexpected message.
 
 mod mirror;
 mod validate;
@@ -86,8 +86,8 @@ impl DifferentialRun {
         Some(Self { folder, scenario, repetitions, flags: flags.to_vec(), own, other, is_caller })
     }
 
-    /// SIPp with one call of a file, in the folder of the scenario; its messages go to `log`, and its errors to a file next to
-    /// it.
+    /// SIPp with one call of a file, in the folder of the scenario; its messages go to `log`, and its errors to a file
+    /// next to it.
     fn sipp(&self, file: &Path, flags: &[String], port: u16, target: Option<u16>, log: &str) -> Child {
         let mut command = Command::new("sipp");
         command.args(["-sf", file.to_str().unwrap(), "-i", "127.0.0.1", "-p", &port.to_string()]);
@@ -256,8 +256,8 @@ fn normal(messages: Vec<String>) -> Vec<String> {
     normal
 }
 
-/// Credentials with their parameters in one order, and without `uri`: netrig's is the Request-URI, as RFC 3261 section 22.4 says, SIPp's the
-/// address of the server.
+/// Credentials with their parameters in one order, and without `uri`: netrig's is the Request-URI, as RFC 3261 section
+/// 22.4 says, SIPp's the address of the server.
 fn credentials(line: &str) -> String {
     let Some((name, parameters)) =
         line.split_once(": Digest ").filter(|(name, _)| name.ends_with("Authorization"))

@@ -1,5 +1,5 @@
-//! Faults that a relay plants between `netrig sip conform` and servers: each is detected, and each test purpose detects at
-//! least one. FAULTS.md has the list.
+//! Faults that a relay plants between `netrig sip conform` and servers: each is detected, and each test purpose detects
+//! at least one. FAULTS.md has the list.
 
 mod faults;
 mod passing;
@@ -39,7 +39,8 @@ enum ServerWithFaults {
 }
 
 impl FaultSubject {
-    /// Kamailio as registrar, proxy or redirect server, and netrig's own user agent. `None` if Kamailio is not installed.
+    /// Kamailio as registrar, proxy or redirect server, and netrig's own user agent. `None` if Kamailio is not
+    /// installed.
     fn start(role: &'static str, only: &[&str]) -> Option<Self> {
         if role == "uas" {
             let server = SipServer::start(&[
@@ -132,8 +133,8 @@ impl FaultSubject {
     }
 }
 
-/// Ids that passed without the fault, and fail with it. A purpose that cannot be carried out any more, or has no verdict, has
-/// detected nothing.
+/// Ids that passed without the fault, and fail with it. A purpose that cannot be carried out any more, or has no
+/// verdict, has detected nothing.
 fn caught(without: &Verdicts, with: &Verdicts) -> BTreeSet<String> {
     let is = |verdicts: &Verdicts, id: &str, wanted: &str| {
         verdicts.get(id).is_some_and(|verdict| verdict == wanted)

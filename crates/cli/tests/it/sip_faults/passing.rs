@@ -27,7 +27,8 @@ pub struct FaultMemory {
     pub count: u32,
 }
 
-/// A message in transit. Each byte of it is a letter of `text` (ISO 8859-1), so text that is not UTF-8 passes unchanged.
+/// A message in transit. Each byte of it is a letter of `text` (ISO 8859-1), so text that is not UTF-8 passes
+/// unchanged.
 #[derive(Debug)]
 pub struct PassingMessage<'a> {
     /// From the server to the tester, or the other way.

@@ -1,7 +1,7 @@
 //! A relay between the tester and a server that plants one fault.
 //!
-//! Each end of the tester has a socket of the relay towards the server. The relay rewrites addresses in messages, so the
-//! server's messages to a contact pass the relay as well.
+//! Each end of the tester has a socket of the relay towards the server. The relay rewrites addresses in messages, so
+//! the server's messages to a contact pass the relay as well.
 
 use std::io::{Read as _, Write as _};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream, UdpSocket};
@@ -215,8 +215,8 @@ impl RelayedDatagrams {
     }
 }
 
-/// Each port after 127.0.0.1, and after the name that the tester gives itself, except those in the `uri` of credentials, which
-/// are part of the computed response.
+/// Each port after 127.0.0.1, and after the name that the tester gives itself, except those in the `uri` of
+/// credentials, which are part of the computed response.
 fn each_port(text: &str, mut change: impl FnMut(u16) -> u16) -> String {
     let mut out = String::with_capacity(text.len());
     for (place, part) in text.split("uri=\"").enumerate() {
