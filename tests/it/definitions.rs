@@ -117,8 +117,8 @@ fn hop_limits_are_told_in_the_interval_and_at_the_node_where_they_run_out() {
     assert!(tape.notes().iter().all(|note| !note.text.contains("hop limit")));
 }
 
-/// A transfer of ten segments of 1448 B. All their acknowledgements are lost, so that data arrive again after
-/// everything has arrived. The transfer time does not include the duplicates.
+/// A transfer of ten segments of 1448 B. All their acknowledgements are lost, so data arrive again after everything has
+/// arrived. The transfer time does not include the duplicates.
 #[test]
 fn copies_do_not_lengthen_a_transfer() {
     let measured = |line: &str| {

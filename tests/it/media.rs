@@ -64,7 +64,7 @@ fn pictures_without_some_packets() {
     assert!((7.0..=8.0 * 25.0).contains(&damaged), "{damaged}");
 }
 
-/// With the same seed the same packets are lost, so that a repeated run gives the same figures.
+/// With the same seed the same packets are lost, so a repeated run gives the same figures.
 #[test]
 fn twice_is_the_same() {
     let application = "{ kind = 'voice', talk = 'spurts', playout = 'adaptive' }";

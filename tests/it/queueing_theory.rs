@@ -124,8 +124,8 @@ queue = {{ kind = "fifo", unlimited = true }}
 
 /// Tandem of M/M/1: packets of 1000 B whose service times are drawn independently on each line (Kleinrock's
 /// independence assumption), with means of 8 ms and 10 ms. The departures of the first queue are Poisson (Burke 1956),
-/// so that the second is also an M/M/1 (Jackson 1957): loads of 0.5 and 0.625, sojourn times of 1/(125 − 62.5) and
-/// 1/(100 − 62.5) s.
+/// so the second is also an M/M/1 (Jackson 1957): loads of 0.5 and 0.625, sojourn times of 1/(125 − 62.5) and 1/(100 −
+/// 62.5) s.
 #[test]
 fn tandem_of_mm1_is_mm1_twice() {
     let text = tandem(["1 Mbit/s", "0.8 Mbit/s"], "exponential", r#"constant = "1 KB""#, 16_000);

@@ -1,5 +1,5 @@
 //! TCP in the simulator compared with closed forms. The experiments use a path with a round-trip time of 100 ms whose
-//! rate is never the limit, so that the results depend on the rules of the sender only.
+//! rate is never the limit, so the results depend on the rules of the sender only.
 
 use netrig_core::{Duration, Instant, Subject, quantity};
 use netrig_stats::theory::cubic::Cubic;
@@ -42,7 +42,7 @@ fn tape(text: &str) -> Tape {
 }
 
 /// Number of data packets sent in each round trip, starting with the first that has any. Each round is a burst that
-/// begins at a multiple of 100 ms, so that a sampling interval is a round.
+/// begins at a multiple of 100 ms, so a sampling interval is a round.
 fn rounds(text: &str) -> Vec<u64> {
     let sent = tape(text).values(FLOW, &quantity::DATA_PACKETS_SENT);
     sent.into_iter().map(|n| n as u64).skip_while(|n| *n == 0).collect()
@@ -223,9 +223,9 @@ fn random_loss_obeys_padhye() {
 /// (C·(3 + β)/(4·(1 − β)))^(1/4)·(RTT/p)^(3/4) segments, 187 and 1054 here.
 ///
 /// It is the mean of a cycle that starts and ends at W_max. After a cycle from any W_max, the next one is W_max + C(T −
-/// K)³, where T is the time in which n = 1/p packets are sent. The window has its plateau at T = K, so that W_max
-/// changes with the third power of the distance, and a cycle with another W_max stays there for thousands of losses.
-/// Therefore the first loss occurs when slow start has reached W_max = 4/(3 + β) times the mean.
+/// K)³, where T is the time in which n = 1/p packets are sent. The window has its plateau at T = K, so W_max changes
+/// with the third power of the distance, and a cycle with another W_max stays there for thousands of losses. Therefore
+/// the first loss occurs when slow start has reached W_max = 4/(3 + β) times the mean.
 #[test]
 fn cubic_has_the_window_of_its_response_function() {
     for (every, first, seconds) in [(10_000u32, 700, 1000), (100_000, 3000, 800)] {

@@ -183,7 +183,7 @@ fn changed(
         experiment.design.replications = Replications::exactly(n);
     }
     check_runs(&experiment)?;
-    // The program handles one request, so that the simulator is initialised once.
+    // The program handles one request, so the simulator is initialised once.
     SIMULATOR.get_or_init(|| Simulator { most_memory: changes.memory });
     if let Some(seed) = changes.seed {
         experiment.seed = seed;

@@ -123,7 +123,7 @@ struct Path {
     timed: Option<(i64, u64)>,
     /// The outstanding heartbeat: its information, its sending time, and the time at which it counts as lost.
     beat: Option<(String, u64, u64)>,
-    /// Whether nothing was acknowledged since the time-out, so that only one packet may be in flight (RFC 9260 section
+    /// Whether nothing was acknowledged since the time-out, so only one packet may be in flight (RFC 9260 section
     /// 7.2.1).
     one_packet: bool,
     before_last: u64,

@@ -67,7 +67,7 @@ fn cost(plan: &Runs, substrate: &dyn Substrate) -> Result<String, Failure> {
         if substrate.check(&run).is_err() {
             continue;
         }
-        // The duration of a real-time run is known, so that no run is made.
+        // The duration of a real-time run is known, so no run is made.
         spent += if substrate.repeats() {
             trial(&run, substrate, &AtomicBool::new(false)).map_err(|error| trial_failure(&run, error))?
         } else {

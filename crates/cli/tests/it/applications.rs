@@ -85,7 +85,7 @@ metric = "packets_sent"
         for time in [modelled, real] {
             assert!((2.0..2.4).contains(&time), "{direction}: {modelled} s modelled, {real} s real");
         }
-        // The window grows beyond the size of the queue, so that both substrates retransmit.
+        // The window grows beyond the size of the queue, so both substrates retransmit.
         let shares = ["sim", "netns"].map(|on| value(&document, on, "again"));
         for share in shares {
             assert!(share.is_some_and(|share| (0.01..0.2).contains(&share)), "{direction}: {shares:?}");

@@ -118,7 +118,7 @@ fn of_a_cable_nothing_is_counted_changed_or_captured() {
     let other = check(&plain.replace("kind = \"direct\"", "kind = \"wire\""));
     assert!(other.contains("`wire`") && other.contains("direct"), "{other}");
 
-    // In virtual time, nothing limits a sender whose path has only cables, so that such a run is refused.
+    // In virtual time, nothing limits a sender whose path has only cables, so such a run is refused.
     let folder = folder("mixed", &plain.replace("bytes = \"1 MB\"", "seconds = \"1 s\""));
     let (code, document, told) = run(folder.path(), "mixed.toml", &["--on", "sim"]);
     assert_eq!(code, Some(0), "{told}");

@@ -360,7 +360,7 @@ fn agreement_takes_the_whole_interval_within_the_margin() {
     );
 }
 
-/// Margins are not part of a run, so that one store serves all margins.
+/// Margins are not part of a run, so one store serves all margins.
 #[test]
 fn without_a_margin_the_file_is_asked() {
     let folder = folder_with(&experiment());
@@ -793,7 +793,7 @@ fn a_part_of_a_study_is_not_compared_with_the_papers_whole() {
     assert!(!told.contains("50.71"), "{told}");
 }
 
-/// The duration of real-time runs is estimated without starting a program, so that `--allow-programs` is not needed.
+/// The duration of real-time runs is estimated without starting a program, so `--allow-programs` is not needed.
 #[test]
 fn a_plan_starts_no_programs() {
     let folder = tempfile::tempdir().expect("a folder");

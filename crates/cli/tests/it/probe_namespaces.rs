@@ -98,7 +98,7 @@ fn an_icmp_error_is_named_with_its_sender() {
     let words = [("unreachable", "host unreachable"), ("prohibit", "administratively prohibited")];
     for (kind, says) in words {
         for probe in ["ping", "stamp", "mtu"] {
-            // The kernel limits the rate of ICMP errors to a host, so that each probe has its own hosts.
+            // The kernel limits the rate of ICMP errors to a host, so each probe has its own hosts.
             let (near, _router) = behind_a_router_that_refuses(kind);
             for (target, from) in [("10.99.0.1", "10.0.0.2"), ("2001:db8:99::1", "2001:db8::2")] {
                 // For an unreachable route, Linux reports over IPv6 that there is no route (RFC 4443: code 0).

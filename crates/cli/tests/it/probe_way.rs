@@ -299,7 +299,7 @@ fn why_a_way_ends_is_told() {
         way.run("two", "ip", &["route", "replace", kind, nowhere]);
         let told = way.document(&["trace", "192.0.2.1"]);
         assert_eq!(told["reached"], false);
-        // Linux looks up the route before it checks the TTL, so that the error is not that of a hop.
+        // Linux looks up the route before it checks the TTL, so the error is not that of a hop.
         assert_eq!(addresses(&told), HOPS[0][..2], "{told:#}");
         assert_eq!(told["hops"][1]["unreachable"][0], code);
         assert!(told["found"].as_str().expect("a sentence").contains(says), "{told:#}");

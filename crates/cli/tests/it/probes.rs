@@ -176,7 +176,7 @@ fn what_a_known_path_does_is_what_is_told() {
     assert!((of("pattern", "reordered_ratio") - 1.0 / 36.0).abs() < 1e-12);
     assert_eq!(of("pattern", "reordering_extent_max"), 1.0);
     assert!((of("pattern", "duplication_fraction") - 1.0 / 36.0).abs() < 1e-12);
-    // One packet in ten is lost, so that the 90th percentile of the delay is known and the 99th is undefined.
+    // One packet in ten is lost, so the 90th percentile of the delay is known and the 99th is undefined.
     assert!(told["sections"]["round_trip"]["delay_p90"]["value"].is_number());
     assert!(told["sections"]["round_trip"]["delay_p99"]["undefined"].is_string());
     // The delay of the path to the reflector is at least 2 ms.

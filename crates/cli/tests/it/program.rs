@@ -101,8 +101,8 @@ fn everything_of(jobs: &str, tunables: &str) -> Vec<String> {
         let (series, notes) =
             (store.series(identity).expect("series"), store.notes(identity).expect("notes"));
         assert!(series.iter().any(|series| series.quantity == "cwnd") && !notes.is_empty());
-        // Debug output has the shortest text that is read back as the same number, so that different bits give
-        // different texts.
+        // Debug output has the shortest text that is read back as the same number, so different bits give different
+        // texts.
         all.push(format!("{series:?}"));
         all.push(format!("{notes:?}"));
         all.push(run(&format!("show run {identity}")));
@@ -292,8 +292,7 @@ fn the_json_document_keeps_its_contract_and_files_keep_theirs() {
     }
 }
 
-/// Root may write everywhere, so that this test runs netrig as the user `nobody`. It is skipped if that is not
-/// possible.
+/// Root may write everywhere, so this test runs netrig as the user `nobody`. It is skipped if that is not possible.
 #[cfg(unix)]
 #[test]
 fn a_report_needs_no_right_to_write() {

@@ -206,7 +206,7 @@ fn a_switch_of_the_primary_path_happens_at_its_time() {
     assert!(words.contains(&"the primary path is alternate"), "{words:?}");
 }
 
-/// Wireshark reports no fault in any packet. All packets are SCTP, so that no host has answered one with ICMP.
+/// Wireshark reports no fault in any packet. All packets are SCTP, so no host has answered one with ICMP.
 fn tshark_understands(tape: &Tape, offered: u64) {
     let folder = tempfile::tempdir().expect("a folder for the test");
     let file = folder.path().join("test.pcapng");

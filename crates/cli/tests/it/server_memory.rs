@@ -272,7 +272,7 @@ fn dropped_at(port: u16) -> usize {
 }
 
 /// A far end keeps at most 64 MiB of datagrams for one probe and 256 MiB for all. Here four probes send more than 64
-/// MiB each, so that nothing is kept for a fifth.
+/// MiB each, so nothing is kept for a fifth.
 #[test]
 fn datagrams_of_a_far_end_take_no_more_than_their_bound() {
     let far_end = FarEnd::start(&[]);

@@ -76,7 +76,7 @@ fn a_capacity_is_found_and_its_steps_are_told() {
     if is_of_the_tester(&told) {
         return assert_eq!(output.status.code(), Some(3));
     }
-    // A tenth of the requests may fail, so that a rate of up to 222/s meets the criterion with 200 answers per second.
+    // A tenth of the requests may fail, so a rate of up to 222/s meets the criterion with 200 answers per second.
     assert_holds(&told, 222.0);
     assert_eq!((output.status.code(), &told["unit"]), (Some(0), &Value::from("requests")));
     let entries = told["journal"]["entries"].as_array().unwrap();
@@ -85,7 +85,7 @@ fn a_capacity_is_found_and_its_steps_are_told() {
     assert!(steps.iter().any(|step| step["decision"]["outcome"] == "failed"));
     let said = text(&output.stderr);
     assert!(said.contains("60.0/s for") && said.contains("s left"), "{said}");
-    // The server is a thread of this test with little load, so that the cause is elsewhere.
+    // The server is a thread of this test with little load, so the cause is elsewhere.
     assert!(!told["causes"][0]["cause"]["elsewhere"].is_null(), "{}", told["sentence"]);
 }
 

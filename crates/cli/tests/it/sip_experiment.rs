@@ -73,7 +73,7 @@ fn measured(document: &Value, substrate: &str, level: &str, response: &str) -> f
 #[test]
 fn users_meet_the_same_in_a_model_and_in_namespaces() {
     skip_unless!(can(&[]));
-    // 32 callees register at the same time, each in two round trips, so that all 450 take 1.2 s.
+    // 32 callees register at the same time, each in two round trips, so all 450 take 1.2 s.
     let flow = r#"
 start = "2 s"
 stop = "4 s"
@@ -118,8 +118,8 @@ callee = "own""#;
 }
 
 /// With T1 = 20 ms, REGISTER is sent at 0, 20, 60, 140, 300, 620 and 1260 ms and times out at 1280 ms. Half of the
-/// messages in each direction are lost, so that a transmission is answered with probability q = 1/4, and 0.75⁷ = 13 %
-/// of the registrations fail.
+/// messages in each direction are lost, so a transmission is answered with probability q = 1/4, and 0.75⁷ = 13 % of the
+/// registrations fail.
 #[test]
 fn registrations_die_of_loss_as_computed() {
     skip_unless!(can(&[]));

@@ -88,7 +88,7 @@ fn stages_and_traces_are_offered_to_their_ends() {
 
 #[test]
 fn thresholds_that_are_not_kept_are_an_exit_code() {
-    // The server answers every call, so that no call gets a busy response.
+    // The server answers every call, so no call gets a busy response.
     let (_server, target) = answering();
     let output = load(&[&*target, "--scenario", "busy", "--rate", "100/s", "--count", "10", "--json"]);
     let told: Value = as_json(&output);

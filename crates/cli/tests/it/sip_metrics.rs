@@ -171,7 +171,7 @@ fn a_load_is_scraped_while_it_goes_on_and_leaves_a_file() {
 
 #[test]
 fn failures_have_their_kinds() {
-    // The server answers every call, so that no call gets a busy response.
+    // The server answers every call, so no call gets a busy response.
     let server = SipServer::start(&["uas", "--listen", "udp:127.0.0.1:0"]);
     let target = format!("udp:{}", server.address("udp"));
     let folder = tempfile::tempdir().unwrap();

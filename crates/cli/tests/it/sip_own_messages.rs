@@ -185,7 +185,7 @@ fn large_requests_go_over_tcp_and_in_datagrams_where_nobody_takes_it() {
     // One port for both transports, at an address that no other test uses.
     let [udp, tcp] = ["udp", "tcp"].map(|transport| format!("{transport}:127.77.31.1:5071"));
     let (invites, byes, answers) = transports_of(&["--listen", &udp, "--listen", &tcp]);
-    // The Contact in a response over TCP has `transport=tcp`, so that the dialog stays on TCP.
+    // The Contact in a response over TCP has `transport=tcp`, so the dialog stays on TCP.
     assert_eq!((invites, byes), (vec!["TCP".to_owned(); 4], vec!["TCP".to_owned(); 4]));
     assert_eq!(answers, vec!["TCP"; 8]);
     let (invites, ..) = transports_of(&["--listen", "udp:127.0.0.1:0"]);

@@ -179,7 +179,7 @@ fn messages_of_runs_are_kept_and_a_run_is_the_same_without() {
         let shown = text(&shown.stdout);
         assert!(shown.contains("INVITE") && shown.contains("REGISTER"), "{file}: {shown}");
     }
-    // Keeping messages does not change the identity of a run, so that the run is not repeated.
+    // Keeping messages does not change the identity of a run, so the run is not repeated.
     let again = netrig(folder.path(), &["run", "sip.toml", "--on", "netns", "--keep", "failed"]);
     let said = text(&again.stdout);
     if spoilt::valid(folder.path(), &["run", "sip.toml", "--on", "netns", "--json"]).is_some()

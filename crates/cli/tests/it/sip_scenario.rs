@@ -422,7 +422,7 @@ fn captures_streams_and_digits_are_played() {
     let told = document(&netrig(folder.path(), &load));
     assert_eq!((&told["succeeded"], &told["failed"]), (&1.into(), &0.into()), "{told}");
     let media = &told["media"];
-    // The stream and the digit have 36 packets. The call ends before the captures do, so that the number of their sent
+    // The stream and the digit have 36 packets. The call ends before the captures do, so the number of their sent
     // packets varies.
     assert!(media["sent"].as_u64().unwrap() > 36 && media["unsent"] == 0, "{media}");
 }

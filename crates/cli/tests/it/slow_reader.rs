@@ -146,8 +146,8 @@ fn a_slow_reader_is_as_fast_by_the_kernel_as_modelled() {
 
 /// The application reads all waiting data every 3 s. The window of 60 KB is full after 50 ms, or, if less than a
 /// segment of it was left, after a time-out and two round trips. The sender probes the window after its time-out of 200
-/// ms plus the round-trip time, and then at doubled intervals, so that there are three probes. It continues one
-/// round-trip time after the receiver has sent the window update, of which half has passed when the update arrives.
+/// ms plus the round-trip time, and then at doubled intervals, so there are three probes. The sender sends new data
+/// less than half a round-trip time (10 ms) after the window update has arrived.
 #[test]
 fn a_window_that_is_closed_for_seconds_is_probed_as_the_kernel_does() {
     skip_unless!(can(&[]));

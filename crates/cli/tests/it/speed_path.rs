@@ -80,7 +80,7 @@ impl Line {
         let server = self.on("far", || Server::open(order).expect("it listens"));
         let stop = AtomicBool::new(false);
         std::thread::scope(|scope| {
-            // The thread of a session opens its sockets, so that they are in the namespace of far.
+            // The thread of a session opens its sockets, so they are in the namespace of far.
             let serving = scope.spawn(|| self.on("far", || server.serve(&stop)));
             let done = self.on("near", || job(address));
             stop.store(true, Ordering::Relaxed);
@@ -102,8 +102,8 @@ struct Seen {
     one_clock: bool,
 }
 
-/// Runs phases one after the other with echoes at the same time, and with probes by new connections if `probed`, the
-/// rate of the line in bit/s, suffices for them.
+/// Runs phases one after the other, with echoes during each phase. If the rate of the line, `probed` (bit/s), suffices,
+/// each phase is also probed by new connections.
 fn carry(server: SocketAddr, carriers: &[Carrier], probed: f64) -> Seen {
     let tls = tls::client(&Trust::Anyone, None).expect("a client");
     let order = CallOrder {
@@ -151,7 +151,7 @@ impl Seen {
     }
 }
 
-/// Datagrams at more than the line's rate keep its queue full, so that each delivered datagram waits for 40 others. The
+/// Datagrams at more than the line's rate keep its queue full, so each delivered datagram waits for 40 others. The
 /// opposite direction is not affected.
 #[test]
 fn a_full_queue_is_told_in_its_direction() {

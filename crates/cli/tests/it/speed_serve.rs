@@ -308,7 +308,7 @@ fn who_finds_no_room_is_told_that_the_server_is_busy() {
     let server = Server::start(&["--connections-per-address", "33"], 1);
     let address = &server.addresses[0];
     let mut held = Vec::new();
-    // The server closes them after ten seconds, so that a busy machine may need more of them.
+    // The server closes them after ten seconds, so a busy machine may need more of them.
     let mut hold = || {
         for _ in 0..50 {
             let mut stream = TcpStream::connect(address).unwrap();
@@ -380,8 +380,8 @@ fn a_web_page_of_another_site_may_not_measure_unless_it_is_allowed() {
 
 /// The server has room for 1024 connections that have not yet identified their protocol, and for 112 unverified
 /// connections with a thread, because four sessions may measure. Each of the latter keeps at most 16 KiB of an HTTP
-/// request or 64 KiB of a TLS handshake. The test fills all of this room. Each connection is from another /24, so that
-/// no limit of an address or a subnet applies.
+/// request or 64 KiB of a TLS handshake. The test fills all of this room. Each connection is from another /24, so no
+/// limit of an address or a subnet applies.
 #[test]
 fn half_openings_of_a_speed_server_take_bounded_memory() {
     const THREADS: usize = 112;
@@ -454,7 +454,7 @@ fn connections_of_a_loopback_address_are_limited_if_that_is_asked_for() {
         let server = Server::start(&[option, "8"], 1);
         let until = Instant::now() + Duration::from_secs(60);
         let mut held = Vec::new();
-        // The server closes them after ten seconds, so that a busy machine may need more of them.
+        // The server closes them after ten seconds, so a busy machine may need more of them.
         let told = loop {
             held.extend(hold(&server, "127.0.1.1", 10));
             let told = asks(&server, also);

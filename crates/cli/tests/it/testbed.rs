@@ -157,7 +157,7 @@ fn whom_a_full_queue_refuses_does_not_depend_on_the_interface() {
     let Some(document) = spoilt::valid(folder.path(), &arguments) else { return };
     let loss = |flow| measured(&document, "netns", flow).expect("it was measured");
     let (one, other) = (loss("one"), loss("other"));
-    // Poisson arrivals see time averages, so that both flows lose the same share: the third that the line cannot carry.
+    // Poisson arrivals see time averages, so both flows lose the same share: the third that the line cannot carry.
     assert!(one > 0.25 && (one - other).abs() < 0.03, "one loses {one}, the other {other}");
 }
 
@@ -318,7 +318,7 @@ fn tshark_sees_the_code_points_and_drops_that_the_router_claims() {
     // the bucket is full again.
     ping(&["-c", "59", "-l", "59", "-s", "472"]);
     ping(&["-c", "1", "-s", "100"]);
-    // Packets are in the order of time, so that the capture is complete when it has the last one.
+    // Packets are in the order of time, so the capture is complete when it has the last one.
     let deadline = std::time::Instant::now() + Duration::from_secs(60);
     let seen = loop {
         let mut read = Command::new("tshark");
@@ -508,9 +508,9 @@ fn a_kernel_counts_the_packets_whose_hop_limit_runs_out_at_its_node() {
     assert_eq!(sum(Subject::Link(2, Direction::Forward), "link_offered"), 0.0);
 }
 
-/// The measurement of `bench/router`: the minimum delay must be 1 ms and the transmission time of 540 bytes at 1
-/// Gbit/s. A datagram that leaves too early would have a smaller delay. At this rate, some datagrams arrive while the
-/// router reads those before them.
+/// The measurement of `bench/router`: the minimum delay must be the sum of 1 ms and the transmission time of 540 bytes
+/// at 1 Gbit/s. A datagram that leaves too early would have a smaller delay. At this rate, some datagrams arrive while
+/// the router reads those before them.
 #[test]
 fn no_frame_is_before_its_time() {
     skip_unless!(can(&[]));

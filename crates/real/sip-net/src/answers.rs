@@ -17,7 +17,7 @@ const LONGEST: usize = 65_535;
 /// How long to wait for the response on an established TCP connection.
 const CONNECTED: Duration = Duration::from_millis(500);
 
-/// Sends OPTIONS (RFC 3261 section 11) to a server at `to`. The request URI has no user part, so that it addresses the
+/// Sends OPTIONS (RFC 3261 section 11) to a server at `to`. The request URI has no user part, so it addresses the
 /// server itself. Returns whether any final response arrived within `patience`. An absent server is no error.
 ///
 /// # Errors

@@ -48,8 +48,8 @@ struct ByteAccount {
 #[derive(Debug, Default)]
 pub struct Purse {
     left: u64,
-    /// The sender, if its address is unvalidated. Bytes to third parties are then charged to the sender's account, so
-    /// that a datagram causes at most [`FACTOR`] times its length in total.
+    /// The sender, if its address is unvalidated. Bytes to third parties are then charged to the sender's account, so a
+    /// datagram causes at most [`FACTOR`] times its length in total.
     payer: Option<IpAddr>,
 }
 

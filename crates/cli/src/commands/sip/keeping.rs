@@ -42,8 +42,8 @@ pub fn evidence(keep: &KeepArguments, records: &RecordArguments) -> Result<LoadE
 }
 
 impl KeepArguments {
-    /// Starts to keep the messages of a server. A server has no attempts, so that messages can be selected by their
-    /// Call-ID only.
+    /// Starts to keep the messages of a server. A server has no attempts, so messages can be selected by their Call-ID
+    /// only.
     pub fn begin_at_server(&self) -> Result<Option<Keeper>, Failure> {
         match self.keep {
             Some(policy @ (KeepPolicy::Failed | KeepPolicy::Slowest(_))) => Err(Failure::request(format!(

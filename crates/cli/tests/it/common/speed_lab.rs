@@ -135,7 +135,7 @@ impl SpeedLab {
         let mut command = self.lab.inside("server", "iperf3");
         let server = command.args(["-s", "-B", "10.0.0.1"]).stdout(Stdio::null()).spawn().expect("it starts");
         self.server = Some(Guarded(server));
-        // iperf3 buffers its output to a pipe, so that its message cannot be awaited.
+        // iperf3 buffers its output to a pipe, so its message cannot be awaited.
         let listens = || self.lab.run("server", "ss", &["-Hltn", "sport = :5201"]).contains("5201");
         let begun = std::time::Instant::now();
         while !listens() {

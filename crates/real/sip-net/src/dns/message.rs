@@ -31,8 +31,7 @@ pub enum Reading {
     Foreign,
     /// It is truncated: the query must be repeated over TCP.
     Truncated,
-    /// The queried name is an alias of this name. The message has no records of this name, so that they must be
-    /// queried.
+    /// The queried name is an alias of this name. The message has no records of this name, so they must be queried.
     Alias(String),
     /// Records, and how long they may be cached, s.
     Records(Records, u32),
@@ -107,8 +106,8 @@ fn records(message: &Message, asked: Name, kind: Kind) -> Reading {
             }
             Some((alias, least)) => (name, ttl) = (alias.clone(), ttl.min(kept(least))),
             None if known.is_empty() => return Reading::Nothing(absence(message)),
-            // A response with an SOA record is a negative response, so that no further query is needed (RFC 2308
-            // section 2.2).
+            // A response with an SOA record is a negative response, so no further query is needed (RFC 2308 section
+            // 2.2).
             None if message.authorities.iter().any(|record| matches!(record.data, RData::SOA(_))) => {
                 return Reading::Nothing(absence(message).min(ttl));
             }

@@ -70,8 +70,7 @@ enum Responder {
 }
 
 /// Answers all requests to an address, in one thread. `ready` is called with the local address. Under load the server
-/// reads messages only every 200 µs to save processor time, so that its response delays are not a measurement of
-/// anything.
+/// reads messages only every 200 µs to save processor time, so its response delays are not a measurement of anything.
 ///
 /// # Errors
 /// If the address cannot be used, or a system call fails that succeeds in normal operation.

@@ -20,7 +20,7 @@ pub const SPEEDS: (f64, f64) = (1.0 / 64.0, 64.0);
 /// Interactive control of a load in progress. A change takes effect after about 50 ms.
 ///
 /// The factor scales the speed of the plan (rate, stages, trace, or the pauses of a closed loop). During a pause the
-/// plan's clock stops, so that no start becomes late, and the load takes longer by the length of the pause.
+/// plan's clock stops, so no start becomes late, and the load takes longer by the length of the pause.
 #[derive(Debug)]
 pub struct Control {
     clock: Clock,

@@ -625,8 +625,8 @@ impl<'a> Shard<'a> {
 }
 
 /// Whether this process is an agent that may use fewer processors than netrig itself, because the experiment file
-/// assigns processors to its node. The servers of the run then have other processors, so that the threads of the load
-/// may run with a higher priority. Kernel threads otherwise run for up to 10 ms at a time, which would delay starts.
+/// assigns processors to its node. The servers of the run then have other processors, so the threads of the load may
+/// run with a higher priority. Kernel threads otherwise run for up to 10 ms at a time, which would delay starts.
 /// Outside a run the server's processors are unknown, and the load runs with normal priority.
 fn has_processors_of_its_own() -> bool {
     let own = rustix::process::getpid();

@@ -60,7 +60,7 @@ counts! {
         pub switches: u64,
         /// Share of stolen processor time, 0 to 1: the highest of all seconds and threads.
         pub steal: f64 as max,
-        /// The largest step of the wall clock, in which the kernel stamps received messages.
+        /// The largest step of the wall clock, from which the kernel takes the time stamps of received messages.
         pub stepped: Duration as max,
     }
 }

@@ -13,8 +13,8 @@ use crate::send_batch::OutgoingDatagram;
 use netrig_host::socket::{LONGEST_DATAGRAM, SocketError, is_loss};
 use netrig_host::sys::{MESSAGES, ReceiveBatch};
 
-/// Requested receive buffer, bytes; the system may grant less. A call takes a few kilobytes, so that the buffer holds
-/// the messages of thousands of calls while the server is busy.
+/// Requested receive buffer, bytes; the system may grant less. A call takes a few kilobytes, so the buffer holds the
+/// messages of thousands of calls while the server is busy.
 const RECEIVE_BUFFER: u32 = 16 << 20;
 
 /// A UDP socket on which a server listens. Outgoing datagrams are queued, so that one system call sends many.

@@ -33,13 +33,13 @@ pub(super) enum HandoverItem {
     Outgoing { to: Source, host: Host, status: Option<Status> },
     /// A message that could not be sent.
     Unsent,
-    /// The peer of a connection is validated. Without a message.
+    /// The peer of a connection is validated. The item has no message.
     Proof { of: Source },
-    /// A message of a connection could not be parsed. Without a message.
+    /// A message of a connection could not be parsed. The item has no message.
     Unreadable { of: Source },
-    /// A connection was accepted or opened, or has ended. Without a message.
+    /// A connection was accepted or opened, or has ended. The item has no message.
     Connection { with: Source, is_open: bool },
-    /// A peer uses the UDP socket of this index, which is not the first suitable one. Without a message.
+    /// A peer uses the UDP socket of this index, which is not the first suitable one. The item has no message.
     Stranger { from: SocketAddr, place: usize },
     /// A target that was added to the bindings of the partition, or removed from them. The bytes are the target instead
     /// of a message.

@@ -9,7 +9,7 @@ use netrig_sip::server::Source;
 use super::names::NameError;
 use crate::StreamError;
 
-/// Why a message is not sent. The reasons are counted by their text, so that the texts have no variable parts with many
+/// Why a message is not sent. The reasons are counted by their text, so the texts have no variable parts with many
 /// values.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub(super) enum SendError {

@@ -559,8 +559,8 @@ fn what_is_no_sip_proves_no_connection() {
     assert_eq!((connections.accepted, connections.refused), (17, 0), "{connections:?}");
 }
 
-/// The ACK, the BYE and a second INVITE of a call have a source address other than that of the INVITE, so that the
-/// kernel may pass them to another thread.
+/// The ACK, the BYE and a second INVITE of a call have a source address other than that of the INVITE, so the kernel
+/// may pass them to another thread.
 #[test]
 fn all_messages_of_a_call_reach_the_thread_that_has_it() {
     const CALLS: u32 = 24;

@@ -54,7 +54,7 @@ fn watched(
     let watchers = arguments.watching.open(ScreenState::of(title, order), effects)?;
     let keeping = evidence(&arguments.keeping, &arguments.records)?;
     let taps = keeping.taps();
-    // Without a screen there is no keyboard control, so that the load need not poll for changes.
+    // Without a screen there is no keyboard control, so the load need not poll for changes.
     let control = watchers.has_screen().then_some(&*control);
     let steering = Steering { stop: &stop, control, taps };
     let second = |row: &SecondRow, so_far: SoFar<'_>| {

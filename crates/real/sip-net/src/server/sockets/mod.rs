@@ -75,7 +75,7 @@ pub struct Sockets {
     strangers: HashMap<SocketAddr, usize>,
     /// Byte accounts of unvalidated addresses over UDP.
     ledger: AmplificationLedger,
-    /// Number of bytes that the message being handled may still cause to be sent to unvalidated addresses.
+    /// Remaining bytes that may be sent to unvalidated addresses because of the message that is being handled.
     purse: Purse,
     /// The result of [`Server::forwards`].
     forwards: bool,

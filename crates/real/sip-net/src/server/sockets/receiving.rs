@@ -66,7 +66,7 @@ impl Sockets {
         let count = self.datagrams[place].receive(batch).map_err(kernel("recvmmsg"))?;
         let now = self.clock.now();
         // A datagram of this batch may be the reaction to a response of another thread. That thread has sent its
-        // handovers to this thread before the response, so that they are handled first.
+        // handovers to this thread before the response, so they are handled first.
         self.take_handovers(now, server);
         let mut taken = 0;
         // A sender with port 0 cannot be answered.

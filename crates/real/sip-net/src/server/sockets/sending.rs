@@ -225,7 +225,7 @@ impl Sockets {
             (0..self.datagrams.len()).for_each(|place| self.flush_datagrams(now, place));
             self.connections.flush(now);
             for (bytes, why) in self.connections.take_unsent() {
-                // The partition that sent the message is not recorded, so that all threads get the report.
+                // The partition that sent the message is not recorded, so all threads get the report.
                 if let Some(handover) = &mut self.handover {
                     handover.queue_to_all(&HandoverItem::Unsent, &bytes);
                 }

@@ -225,7 +225,7 @@ fn users_of_a_closed_loop_come_again() {
     assert_all_well(&carried_out(&order), What::Options, 90);
 }
 
-/// A lost INVITE is retransmitted, so that no call fails.
+/// A lost INVITE is retransmitted, so no call fails.
 #[test]
 fn a_deaf_server_makes_retransmissions_and_no_failures() {
     let unheard = Arc::new(AtomicU64::new(0));
@@ -249,8 +249,8 @@ fn a_deaf_server_makes_retransmissions_and_no_failures() {
 fn what_comes_twice_is_told() {
     let order_of_server = ordered(Role::UserAgent(manners(Answer::Accept(Duration::ZERO))));
     let server = between(sockets(&UDP), order_of_server, |_| true, |message| vec![message.clone(), message]);
-    // Two of these responses together are less than three times as long as the request, so that an unvalidated address
-    // gets both.
+    // Two of these responses together are less than three times as long as the request, so an unvalidated address gets
+    // both.
     let report = carried_out(&order(address(&server), Work::Call(Scenario::Message), 40));
     assert_all_well(&report, What::Message, 40);
     let tester = &report.tester;
@@ -280,7 +280,7 @@ fn a_long_answer_is_read_whole() {
         |target| LoadOrder { carrier: Carrier::Tcp(Connections::PerAttempt), ..order(target, CALL, 20) };
     let server = started(&["tcp:127.0.0.1:0"], 200_000);
     assert_all_well(&carried_out(&over(server.address(Transport::Tcp))), What::Call, 20);
-    // A longer message exceeds the tester's own limit, so that the load is invalid.
+    // A longer message exceeds the tester's own limit, so the load is invalid.
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let target = listener.local_addr().unwrap();
     let answering = std::thread::spawn(move || {
@@ -305,7 +305,7 @@ fn a_long_answer_is_read_whole() {
 /// A call to a dead server fails after 64·T1, which is 3.2 s here, and not before.
 #[test]
 fn a_dead_server_makes_failures_by_timer_b() {
-    // The server has a socket, so that ICMP reports nothing, but it does not respond.
+    // The server has a socket, so ICMP reports nothing, but it does not respond.
     let dead = UdpSocket::bind("127.0.0.1:0").unwrap();
     let report = carried_out(&order(dead.local_addr().unwrap(), CALL, 40));
     let row = report.outcome(What::Call).unwrap();
@@ -425,7 +425,7 @@ fn users_belong_to_who_is_tested() {
     }
 }
 
-/// Caller and callee belong to the tester, so that delays are measured at both ends.
+/// Caller and callee belong to the tester, so delays are measured at both ends.
 #[test]
 fn calls_through_a_proxy_are_measured_at_both_ends() {
     let server = Running::start(sockets(&UDP), ordered(Role::Proxy { record_route: true }));
