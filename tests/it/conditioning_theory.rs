@@ -254,8 +254,9 @@ queue = { kind = "fifo", packets = 64 }
     }
 }
 
-/// RFC 2698 section 3: of a stream without pauses, CIR is green, PIR − CIR is yellow, and the rest is red, up to the
-/// contents of the buckets. Each flow is marked by its host and matched by a separate rule.
+/// RFC 2698 section 3: in a stream without pauses, the rate of green packets is CIR, the rate of yellow packets is PIR
+/// − CIR, and all other packets are red. The deviation is at most the contents of the buckets. Each flow is marked by
+/// its host and matched by a separate rule.
 #[test]
 fn rules_count_what_their_meters_find() {
     let text = ExperimentText::new("colours", "100 s")

@@ -23,7 +23,7 @@ struct Planted {
     /// Shell command in the namespace of the client.
     client: &'static str,
     server: &'static str,
-    /// Words before the program of the client and that of the server.
+    /// Command prefixes of the client and of the server.
     before: [&'static [&'static str]; 2],
     /// The direction, and further arguments.
     arguments: &'static [&'static str],
@@ -63,7 +63,7 @@ const SMALL_SOCKET: [&[&str]; 2] = [
 const IDLE: &[&str] = &["nice", "-n", "19"];
 const CUBIC: [&[&str]; 2] = [&["--down", "--congestion", "cubic"], &["--up", "--congestion", "cubic"]];
 
-/// The planted causes: three variants of each kind, two of the policers, the buffers and the return path.
+/// The planted causes: three variants of each kind, but only two of the policers, the buffers and the return path.
 const PLANTED: [Planted; 24] = [
     Planted { line: line(10.0, 1.0, 0.0), ..PLAIN },
     Planted { line: Line { mbit: [100.0, 12.5], ..line(100.0, 20.0, 0.0) }, arguments: &["--up"], ..PLAIN },

@@ -17,8 +17,8 @@ use super::Sockets;
 use crate::ledger::Purse;
 use netrig_host::sys::{MESSAGES, ReceiveBatch};
 
-/// Number of datagrams of one socket after which a turn of the server's loop receives no further batch. Timers are
-/// handled between turns, so that a peer that sends faster than the server receives delays a timer by at most one turn.
+/// After this number of datagrams, a turn of the server's loop receives no further batch from a socket. Timers are
+/// handled between turns, so a peer that sends faster than the server receives delays a timer by at most one turn.
 const DATAGRAMS_AT_ONCE: usize = 16 * MESSAGES;
 
 /// Maximum number of connections accepted in one turn.
