@@ -10,7 +10,7 @@ use netrig_sip_tester::ExperimentTester;
 use crate::arguments::{self, InsteadOfAnAgent};
 use crate::failure::Failure;
 
-/// Until standard input ends: carries out the orders of the controller on standard input, or loads processors.
+/// Executes the controller's orders from standard input, or loads processors, until standard input ends.
 pub fn agent(arguments: &arguments::Agent) -> Result<ExitCode, Failure> {
     match &arguments.instead {
         None => Agent::with_tester(&ExperimentTester)

@@ -16,8 +16,8 @@ use crate::commands::version::{self, Version};
 use crate::failure::{Failure, print, print_json};
 use crate::request::ExperimentRequest;
 
-/// Prints how far two stores' results of an experiment agree: the ratio of means with its interval, point by point, and what
-/// differed when their runs were made.
+/// Compares the results of an experiment in two stores. Prints, for each point, the ratio of means with its interval
+/// and the differences between the conditions of the runs.
 pub fn compare(arguments: &Compare) -> Result<ExitCode, Failure> {
     let request = ExperimentRequest::new(&arguments.which)?;
     let place = StoreVersion::of(&arguments.store, Path::new(STORE));
@@ -97,8 +97,9 @@ impl Margin {
     }
 }
 
-/// Factors with one level in the file, or no longer in it, that have a single level in each of the two stores, but not
-/// the same one. Points are compared as if they did not have these factors, which are listed among the differences.
+/// Factors that have a single level in each of the two stores, but different levels, and that have one level in the
+/// file or are no longer in it. Points are compared as if they did not have these factors; the factors are listed among
+/// the differences.
 fn other_constants(request: &ExperimentRequest, first: &Side, second: &Side) -> BTreeSet<String> {
     let may_differ = |name: &String| {
         let levels = request.experiment.design.factor(name).map_or(1, |factor| factor.levels.len());
@@ -183,7 +184,7 @@ impl Side {
         self.kept.sources = sources.map(|(point, of)| (without(&point, factors), of)).collect();
     }
 
-    /// Keeps only the points whose levels `--set` asks for.
+    /// Keeps only the points with the levels of `--set`.
     fn narrow(&mut self, request: &ExperimentRequest, constants: &BTreeSet<String>) -> Result<(), Failure> {
         let plan = request.experiment.plan();
         let wanted: BTreeSet<Point> =

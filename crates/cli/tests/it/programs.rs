@@ -107,8 +107,8 @@ fn in_virtual_time_processors_bind_nothing() {
     }
 }
 
-/// One program computes during the whole run, does not read its socket, and counts its age. Another program sends it
-/// more than the socket can hold.
+/// One program computes during the whole run, writes counters to a file, and does not read its socket. Another program
+/// sends it more datagrams than the socket can hold.
 #[test]
 fn programs_are_prepared_watched_and_counted() {
     skip_unless!(can(&["python3"]));

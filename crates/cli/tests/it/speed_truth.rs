@@ -204,7 +204,7 @@ fn attempt(line: Line) -> (Vec<Row>, Vec<String>) {
         let tcp = phase(&document, "tcp", way);
         let throughput = &tcp["throughput"];
         let told = number(&throughput["bits_per_s"]);
-        // The times of the client start with its request for data, which arrive a round-trip time later, or after a
+        // The client's times start when it requests data. The data arrive a round-trip time later, or after a
         // retransmission of the request. The times of the server start when data arrive.
         let later = if down { number(&document["idle"]["p50_s"]).max(until_data(tcp)) } else { 0.0 };
         // Data that are out of order in the receiver at the time of a reading are counted in the next reading.

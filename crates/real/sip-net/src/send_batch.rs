@@ -1,6 +1,6 @@
 //! Datagrams that are sent in groups.
 //!
-//! Most of a datagram's cost is its path through the kernel, which on one host leads into the socket of its receiver.
+//! Most of the cost of a datagram is its path through the kernel, on one host up to the socket of the receiver.
 //! `UDP_SEGMENT` (udp(7)) sends several datagrams of equal length and destination along that path in one pass. To form
 //! such groups, a datagram may overtake others, but never one with the same order key.
 

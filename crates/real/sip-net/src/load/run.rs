@@ -23,8 +23,7 @@ use crate::point::source_towards;
 use netrig_host::allowed_descriptors;
 use netrig_host::{Clock, HostAddress, random};
 
-/// Time between the moment at which the last thread is ready and the start of the load, so that the first arrival is on
-/// time.
+/// Time from the readiness of the last thread to the start of the load. With it the first arrival is on time.
 const HEAD_START: Duration = Duration::from_millis(20);
 
 /// Addresses and warnings of a load that has not started.
