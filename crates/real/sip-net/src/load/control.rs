@@ -113,7 +113,7 @@ impl Control {
             factor = if let LoadChange::Speed(speed) = change { *speed } else { factor };
             Intervention { at: (*at - start).as_secs_f64(), what, factor }
         };
-        // A change takes effect [`AHEAD`] after it was requested. Those requested before the end of the load are
+        // A change takes effect `AHEAD` after it was requested. Those requested before the end of the load are
         // included.
         changes.iter().take_while(|(at, _)| *at < end || *at - end < AHEAD).map(row).collect()
     }
