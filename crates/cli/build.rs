@@ -1,11 +1,12 @@
-//! Tells the program which commit it was built from.
+//! Sets the commit of the source, and whether the source has uncommitted changes, as environment variables of the
+//! build.
 #![allow(clippy::disallowed_types, reason = "a build script asks git")]
 
 use std::path::Path;
 use std::process::Command;
 
 fn git(arguments: &[&str]) -> Option<String> {
-    // Other programs may hold the locks of the repository; nothing here needs them.
+    // Another program may hold the locks of the repository. These commands do not need them.
     let mut command = Command::new("git");
     let output = command.arg("--no-optional-locks").args(arguments).output().ok()?;
     if !output.status.success() {
@@ -15,15 +16,15 @@ fn git(arguments: &[&str]) -> Option<String> {
 }
 
 fn main() {
-    // Outside a repository (a released archive) there is no commit to tell.
+    // Outside a repository, for example in a released archive, there is no commit.
     let commit = git(&["rev-parse", "--short=7", "HEAD"]).unwrap_or_else(|| "release".into());
-    // `:/` counts from the top of the repository, wherever this runs.
+    // `:/` makes a path relative to the top of the repository, independently of the working directory.
     let built_from = [":/crates", ":/studies", ":/Cargo.toml", ":/Cargo.lock"];
     let status = [&["status", "--porcelain", "--"], &built_from[..]].concat();
     let dirty = git(&status).is_some_and(|changes| !changes.is_empty());
     println!("cargo::rustc-env=NETRIG_COMMIT={commit}");
     println!("cargo::rustc-env=NETRIG_DIRTY={dirty}");
-    // Changes with every commit, and not, as the index does, with every look at the status.
+    // This file changes with every commit. The index also changes when the status is read.
     if let Some(log) = git(&["rev-parse", "--git-path", "logs/HEAD"]).filter(|log| Path::new(log).exists()) {
         println!("cargo::rerun-if-changed={log}");
     }

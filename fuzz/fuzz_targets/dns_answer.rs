@@ -1,4 +1,4 @@
-//! Any bytes as the answer of a DNS server, and as a question to one.
+//! Any bytes as the response of a DNS server, and as a query to one.
 #![no_main]
 
 #[path = "../../crates/real/sip-net/tests/it/any_dns_answer/mod.rs"]

@@ -1,4 +1,4 @@
-//! Any bytes as what an FTP server says.
+//! Any bytes as the replies of an FTP server.
 #![no_main]
 
 #[path = "../../crates/real/probe/tests/it/any_ftp_reply/mod.rs"]

@@ -1,4 +1,4 @@
-//! Any bytes as what an HTTP server or client says.
+//! Any bytes as an HTTP response or request.
 #![no_main]
 
 #[path = "../../crates/real/probe/tests/it/any_http/mod.rs"]

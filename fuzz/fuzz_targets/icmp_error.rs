@@ -1,4 +1,4 @@
-//! Any bytes as a message about a packet that was sent, to a trace and a search for the MTU.
+//! Any bytes as an ICMP error about a sent packet, for a trace and a search for the MTU.
 #![no_main]
 
 #[path = "../../crates/real/probe/tests/it/any_icmp_error/mod.rs"]

@@ -1,4 +1,4 @@
-//! Any bytes as iperf3's connection for control, at both ends.
+//! Any bytes on the control connection of iperf3, at client and server.
 #![no_main]
 
 #[path = "../../crates/tools/speed/tests/it/any_iperf3/mod.rs"]

@@ -1,4 +1,4 @@
-//! Any bytes where media are expected.
+//! Any bytes as a media packet (RTP or RTCP).
 #![no_main]
 
 #[path = "../../crates/tools/sip-tester/tests/it/any_media/mod.rs"]

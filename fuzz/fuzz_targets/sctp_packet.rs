@@ -1,4 +1,4 @@
-//! Any bytes as an SCTP packet, to an association in every state.
+//! Any bytes as an SCTP packet that arrives at an association, in each of its states.
 #![no_main]
 
 #[path = "../../crates/pure/transport/tests/it/sctp/any_packet.rs"]

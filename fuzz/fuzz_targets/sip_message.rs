@@ -1,4 +1,4 @@
-//! Any bytes as a SIP message, to the scanner and the strict parser.
+//! Any bytes as a SIP message, for the scanner and the strict parser.
 #![no_main]
 
 #[path = "../../crates/pure/sip/tests/it/any_message/mod.rs"]

@@ -1,4 +1,4 @@
-//! Any bytes as a scenario of SIPp, and as an injection file.
+//! Any bytes as a scenario file of SIPp or netrig, and as an injection file.
 #![no_main]
 
 #[path = "../../crates/tools/sip-tester/tests/it/any_scenario/mod.rs"]

@@ -1,4 +1,4 @@
-//! Any bytes as what comes to a server of access speeds.
+//! Any bytes as the input of a server that measures access speeds.
 #![no_main]
 
 #[path = "../../crates/tools/speed/tests/it/any_speed_control/mod.rs"]

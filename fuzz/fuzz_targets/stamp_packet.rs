@@ -1,4 +1,4 @@
-//! Any bytes as a STAMP packet, to reflectors of both modes and what reads their answers.
+//! Any bytes as a STAMP packet, for reflectors of both modes and for the sender that reads their replies.
 #![no_main]
 
 #[path = "../../crates/real/probe/tests/it/any_stamp_packet/mod.rs"]

@@ -1,4 +1,4 @@
-//! Any bytes as a request for a WebSocket, its answer, or its frames, at both ends.
+//! Any bytes as a WebSocket handshake (request or response) or as frames, at client and server.
 #![no_main]
 
 #[path = "../../crates/tools/speed/tests/it/any_websocket/mod.rs"]

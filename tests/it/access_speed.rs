@@ -1,4 +1,4 @@
-//! The access-speed study against what theory says of windows, acknowledgements and lengths.
+//! The access-speed study compared with the theory of windows, acknowledgements and packet lengths.
 
 use std::collections::BTreeMap;
 
@@ -15,14 +15,16 @@ fn amount(level: &str) -> (f64, &str) {
     (number.parse().expect("a number"), unit)
 }
 
-/// One value of a response, at the levels of each point that is wanted: nothing here is drawn.
+/// The value of a response at each point that `here` selects. One run suffices, because nothing in these experiments is
+/// random.
 fn values(experiment: &str, response: &str, here: impl Fn(&Levels) -> bool) -> Vec<(Levels, f64)> {
     let runs = simulate(experiment, None, 1, here);
     runs.into_iter().map(|run| (run.levels.clone(), run.responses[response])).collect()
 }
 
-/// From four segments on, an even number of them, a window carries itself in each round trip until the line is the limit: less
-/// what a segment waits for the one behind it, since every second is acknowledged.
+/// With a window of an even number of segments, at least four, one window is sent per round-trip time until the line is
+/// the limit. The round-trip time includes the time that a segment waits for the next one, because only every second
+/// segment is acknowledged.
 #[test]
 fn a_window_goes_once_in_a_round_trip() {
     let even = |levels: &Levels| (amount(&levels["window"]).0 / 2920.0).fract() == 0.0;
@@ -36,14 +38,16 @@ fn a_window_goes_once_in_a_round_trip() {
             let of = [("window_bytes", window * 1448.0 / 1460.0), ("rate_bit_per_s", line), ("rtt_s", rtt)];
             theory::curve("window_bound").unwrap().eval(&BTreeMap::from(of)).unwrap() / 1e6
         };
-        // A segment on the line and its acknowledgement, and at most another segment; one window more or less falls into the 2 s.
+        // The round-trip time includes the transmission of a segment and its acknowledgement, and at most of another
+        // segment. The tolerance is one window in the 2 s.
         let one = window * 8.0 / 2.0 / 1e6;
         let (least, most) = (at(2.0 * delay + 3052.0 * 8.0 / 10e6), at(2.0 * delay + 1552.0 * 8.0 / 10e6));
         assert!(rate > least - one && rate < most + one, "{levels:?}: {rate}, {least} to {most}");
     }
 }
 
-/// Where acknowledgements fill the way up, two segments come down for each of them (RFC 3449 section 3.1), as long as none is lost.
+/// If acknowledgements fill the upstream, two segments arrive downstream for each acknowledgement (RFC 3449 section
+/// 3.1), as long as none is lost.
 #[test]
 fn acknowledgements_limit_what_comes_down() {
     let lone = |levels: &Levels| levels["beside"] == "nothing";
@@ -58,14 +62,14 @@ fn acknowledgements_limit_what_comes_down() {
             up if up >= 100e3 => {
                 assert!((rate / theory - 1.0).abs() < 0.06, "{levels:?}: {rate} of {theory}")
             }
-            // Those that are lost are made up for by the next one, which acknowledges more.
+            // If an acknowledgement is lost, the next one acknowledges more segments.
             _ => assert!(rate > theory && rate < 2.0 * theory, "{levels:?}: {rate} of {theory}"),
         }
     }
 }
 
-/// Fig. 9 without cutting: a segment is what the smaller MTU leaves, and of the line its share of a frame. Above the other host's MTU
-/// nothing changes.
+/// Fig. 9 without fragmentation: the segment is the smaller MTU without headers, and the goodput is the share of the
+/// segment in a frame. Above the MTU of the other host the goodput does not change.
 #[test]
 fn a_segment_is_what_the_smaller_mtu_leaves() {
     for way in ["mtu-down", "mtu-up"] {

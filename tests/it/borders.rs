@@ -1,11 +1,11 @@
-//! Who may import whom. The table is the one of ARCHITECTURE.md; everything that is not in it is forbidden.
+//! Which crate may import which. The permitted imports are those in the table of ARCHITECTURE.md.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 use cargo_metadata::{DependencyKind, MetadataCommand};
 
-/// The crates that ARCHITECTURE.md lists, each with the crates of ours that it imports.
+/// The crates in ARCHITECTURE.md, each with the crates of this workspace that it imports.
 fn table() -> BTreeMap<String, BTreeSet<String>> {
     let page = include_str!("../../ARCHITECTURE.md");
     let rows = page.lines().filter_map(|line| {
@@ -19,7 +19,8 @@ fn table() -> BTreeMap<String, BTreeSet<String>> {
     rows.collect()
 }
 
-/// What no pure crate may reach, however far away: runtimes, sockets, databases, HTTP, clocks, unnamed randomness.
+/// Crates on which no pure crate may depend, directly or indirectly: runtimes, sockets, databases, HTTP, clocks,
+/// unnamed random sources.
 const IMPURE: &[&str] = &[
     "tokio",
     "mio",
@@ -40,7 +41,7 @@ const IMPURE: &[&str] = &[
     "tempfile",
 ];
 
-/// Normal dependencies of every package in the workspace, by name.
+/// The normal dependencies of each package of the workspace, by name.
 fn dependencies() -> BTreeMap<String, BTreeSet<String>> {
     let metadata = MetadataCommand::new().no_deps().exec().expect("cargo metadata runs");
     let normal = |package: &cargo_metadata::Package| {
@@ -66,7 +67,7 @@ fn crates_import_only_whom_they_may() {
 #[test]
 fn the_table_knows_every_crate() {
     let mut known: BTreeSet<_> = table().keys().map(|name| package(name)).collect();
-    // The binary may import all; the tests are no part of the product.
+    // The binary may import every crate. The crates of tests are not part of the product.
     known.extend(["netrig", "netrig-tests", "netrig-interop", "netrig-test-support"].map(str::to_owned));
     assert_eq!(dependencies().into_keys().collect::<BTreeSet<_>>(), known);
 }
@@ -80,7 +81,7 @@ fn pure() -> Vec<String> {
     names
 }
 
-/// Walks the resolved graph, so that an impure crate behind three others is found too.
+/// The resolved dependency graph is searched, so that indirect dependencies are found too.
 #[test]
 fn pure_crates_reach_nothing_impure() {
     let platform = ["--filter-platform".to_owned(), "x86_64-unknown-linux-gnu".to_owned()];
@@ -109,12 +110,13 @@ fn pure_crates_reach_nothing_impure() {
     }
 }
 
-/// What a procedural macro uses runs in the compiler and not in the product.
+/// Whether a package is a procedural macro. Its dependencies run in the compiler and not in the product.
 fn is_proc_macro(metadata: &cargo_metadata::Metadata, id: &cargo_metadata::PackageId) -> bool {
     metadata[id].targets.iter().any(|target| target.is_proc_macro())
 }
 
-/// Whether an attribute in this text, which has no white space, permits unsafe code. The lint may be anywhere in the attribute's list.
+/// Whether an attribute in this text, which has no white space, permits unsafe code. The lint may be anywhere in the
+/// attribute's list.
 fn permits_unsafe_code(text: &str) -> bool {
     let levels = [("allow(", true), ("expect(", true), ("warn(", true), ("deny(", false), ("forbid(", false)];
     text.match_indices("unsafe_code").any(|(at, _)| {
@@ -124,7 +126,7 @@ fn permits_unsafe_code(text: &str) -> bool {
     })
 }
 
-/// Only crates that speak to the kernel have unsafe code, each in its module of system calls.
+/// Only crates that make system calls have unsafe code, each in one module.
 #[test]
 fn unsafe_code_is_where_system_calls_are() {
     let crates = Path::new(env!("CARGO_MANIFEST_DIR")).join("../crates");

@@ -1,5 +1,5 @@
-//! How many packets a megabyte takes, against the arithmetic of headers: SCTP by the size of messages, TCP by its
-//! segments. Always backlogged, no loss, MTU 1500.
+//! The number of packets per megabyte, compared with the number computed from headers: for SCTP by the size of
+//! messages, for TCP by that of segments. The sender is always backlogged, no packet is lost, and the MTU is 1500 B.
 
 use netrig_test_support::ExperimentText;
 use netrig_tests::simulate;
@@ -30,12 +30,12 @@ fn measured(transport: &str, message: u64) -> f64 {
     runs[0].responses["packets"]
 }
 
-/// Chunks of an SCTP packet: 1500 B less the headers of IPv4 (20 B) and SCTP (12 B, RFC 9260 section 3.1).
+/// Room for chunks in an SCTP packet: 1500 B without the headers of IPv4 (20 B) and SCTP (12 B, RFC 9260 section 3.1).
 const ROOM: u64 = 1500 - 20 - 12;
 /// Header of a DATA chunk (section 3.3.1); chunks are padded to four bytes (section 3.2).
 const DATA_HEADER: u64 = 16;
 
-/// Windows that never limit: what is left of one may be less than a packet, and goes round as one that is not full.
+/// The windows are so large that they are never the limit. A limiting window would cause packets that are not full.
 const SCTP: &str =
     "kind = \"sctp\"\nstreams = 5\nnagle = true\nreceive_buffer = \"64 MB\"\nsend_buffer = \"64 MB\"";
 
@@ -43,8 +43,9 @@ fn chunk(data: u64) -> u64 {
     (DATA_HEADER + data).next_multiple_of(4)
 }
 
-/// Packets for a megabyte of messages of this size. A message that does not fit is cut into a full packet and a rest,
-/// and no second rest or message fits beside the rest, for the next one is cut in the same way.
+/// Packets per megabyte of messages of this size. A message that does not fit into a packet is split into a full packet
+/// and a rest. The packet of the rest has no room for another rest or for a part of the next message, which is split in
+/// the same way.
 fn sctp(message: u64) -> f64 {
     let most = ROOM - DATA_HEADER;
     if message > most {
@@ -60,7 +61,7 @@ fn sctp_bundles_what_the_mtu_allows() {
     for message in [1460, 1452, 730, 716, 365] {
         let (theory, measured) = (sctp(message), measured(SCTP, message));
         println!("SCTP, messages of {message} B: {theory:.1} packets/MB, measured {measured:.1}");
-        // Slow start and the end send a few packets that are not full: 14.6 MB hold over 9,000.
+        // A few packets during slow start and at the end are not full. 14.6 MB take more than 9,000 packets.
         assert!((measured / theory - 1.0).abs() < 0.002, "{message} B: {measured} for {theory}");
     }
 }
@@ -76,9 +77,10 @@ fn tcp_cuts_by_its_segments_alone() {
     }
 }
 
-/// A message of 64 kB in chunks of at most 365 B is 175 chunks and a rest, of which three fit a packet, and the rest
-/// beside three: 59 packets by itself, a third of 175 at the least. A send buffer that is always full changes nothing of
-/// it, for it takes messages whole; one that let single chunks out would send them in packets that are not full.
+/// A message of 64 kB in chunks of at most 365 B has 175 chunks and a rest. A packet has room for three chunks, or for
+/// three and the rest. The message takes 59 packets if it is sent alone, and at least a third of 175. A full send
+/// buffer does not change this, because it accepts only whole messages. If it accepted single chunks, packets would not
+/// be full.
 #[test]
 fn a_full_buffer_lets_no_crumbs_out() {
     const MESSAGE: u64 = 64_000;

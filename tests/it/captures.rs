@@ -1,5 +1,5 @@
-//! Captures of simulated runs, held to tshark: it finds nothing wrong with the packets, and its own analysis counts
-//! the retransmissions that netrig counted.
+//! Captures of simulated runs, checked with tshark: it finds no errors in the packets, and its analysis counts the same
+//! retransmissions as netrig.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -10,7 +10,7 @@ use netrig_core::{Heading, Instant, Sample, Subject};
 use netrig_test_support::{ExperimentText, skip_unless};
 use netrig_tests::{Tape, dissect, has_tshark, watch};
 
-/// Two hosts with two links, and a router `middle` on a third way, which loses nothing.
+/// Two hosts with two links, and a third route over the router `middle` without loss.
 fn experiment(loss: &str, transport: &str, application: &str) -> String {
     ExperimentText::new("captured", "120 s")
         .nodes("near middle far")
@@ -44,7 +44,7 @@ const ROUTED: &str = "kind = \"tcp\"\npaths = [[\"left\", \"right\"]]";
 const MALFORMED: &str = "117440512";
 const ERROR: &str = "8388608";
 
-/// A capture at one node, and how many packets netrig says were sent again.
+/// A capture at one node, and the number of retransmissions that netrig has counted.
 struct Capture {
     file: Vec<u8>,
     /// Lengths of the packets, bytes.
@@ -52,7 +52,7 @@ struct Capture {
     retransmissions: f64,
 }
 
-/// Simulates an experiment of one point and one flow, and captures at `node`.
+/// Simulates an experiment with one point and one flow, and captures at `node`.
 fn capture(text: &str, node: &str) -> Capture {
     let (run, tape) = watch(text, 1, &[node]);
     let place =
@@ -69,8 +69,8 @@ fn retransmissions(tape: &Tape) -> f64 {
     of(&FAST_RETRANSMISSIONS) + of(&TIMEOUT_RETRANSMISSIONS)
 }
 
-/// Every checksum is there and right (1, where 0 is wrong and 2 not looked at), and nothing is malformed or otherwise
-/// an error (PI_MALFORMED and PI_ERROR of Wireshark).
+/// Checks that every checksum is correct (status 1; 0 is bad and 2 is unverified), and that no packet is malformed or
+/// has another error (PI_MALFORMED and PI_ERROR of Wireshark).
 fn assert_sound(capture: &Capture, protocol: &str) {
     let status = format!("{protocol}.checksum.status");
     let fields = ["ip.checksum.status", &status, "_ws.expert.group", "_ws.expert.severity", "frame.len"];
@@ -85,7 +85,8 @@ fn assert_sound(capture: &Capture, protocol: &str) {
     }
 }
 
-/// tshark's and netrig's count of what was sent again lie within 1 %, and netrig's is not zero where there is loss.
+/// Checks that the retransmission counts of tshark and netrig agree within 1 %, and that netrig's is not zero if there
+/// is loss.
 fn assert_counted(case: &str, loss: &str, theirs: usize, ours: f64) {
     assert!(loss == "0 %" || ours >= 5.0, "{case} at {loss}: only {ours} retransmissions");
     let theirs = theirs as f64;
@@ -93,9 +94,9 @@ fn assert_counted(case: &str, loss: &str, theirs: usize, ours: f64) {
     println!("{case} at {loss}: tshark {theirs}, netrig {ours}");
 }
 
-/// A segment that was sent again is one of tshark's retransmissions, or "out of order": so it calls whatever
-/// follows the highest number within the first round-trip time, since it cannot know that nothing is overtaken between
-/// a host and its own interface. An opening is no retransmission to netrig.
+/// tshark classifies a retransmitted segment as a retransmission or as "out of order". It uses the latter within the
+/// first round-trip time after the highest sequence number, because it cannot know that segments are never reordered
+/// between a host and its own interface. netrig does not count retransmitted SYNs.
 #[test]
 fn tcp_retransmissions_are_those_that_tshark_finds() {
     skip_unless!(has_tshark());
@@ -112,7 +113,7 @@ fn tcp_retransmissions_are_those_that_tshark_finds() {
     }
 }
 
-/// Several chunks of a packet may have been sent before.
+/// A packet may have several retransmitted chunks.
 #[test]
 fn sctp_retransmissions_are_those_that_tshark_finds() {
     skip_unless!(has_tshark());
@@ -134,7 +135,7 @@ fn sctp_retransmissions_are_those_that_tshark_finds() {
 #[test]
 fn datagrams_are_sound_and_leave_on_time() {
     skip_unless!(has_tshark());
-    // 500 B and 28 B of headers every 10 ms, from 10 ms on.
+    // From 10 ms on, a packet with 500 B and 28 B of headers is sent every 10 ms.
     let cbr = "{ kind = \"cbr\", rate = \"422.4 kbit/s\", size = \"500 B\" }";
     let capture = capture(&experiment("0 %", "kind = \"udp\"\npaths = [\"first\"]", cbr), "near");
     assert_sound(&capture, "udp");
@@ -151,7 +152,7 @@ fn datagrams_are_sound_and_leave_on_time() {
     }
 }
 
-/// What a router receives on one side it sends on the other, and the far end receives it too.
+/// The packets that a router receives on one side are sent on the other side, and received by the far end.
 #[test]
 fn a_router_shows_what_arrives_and_what_leaves() {
     let (_, tape) = watch(&experiment("0 %", ROUTED, BULK), 1, &["near", "middle", "far"]);
@@ -164,7 +165,7 @@ fn a_router_shows_what_arrives_and_what_leaves() {
     assert_eq!(count.len(), 8, "{count:?}");
     assert_eq!(of(1, 2, true), of(1, 3, false), "to the far end");
     assert_eq!(of(1, 3, true), of(1, 2, false), "and back");
-    // What is on a link or in its queue when the run ends has left and not arrived.
+    // Packets on a link or in its queue at the end of the run have left, but not arrived.
     for (left, arrived) in [
         (of(0, 2, false), of(1, 2, true)),
         (of(1, 3, false), of(2, 3, true)),
@@ -175,7 +176,7 @@ fn a_router_shows_what_arrives_and_what_leaves() {
     }
 }
 
-/// Over the air, and at a host that takes its time: packets are seen as a line's are, and once each.
+/// On a WiFi link, and at a host with processing time, packets are captured as on a line, once each.
 #[test]
 fn stations_and_slow_hosts_are_captured_too() {
     let text = ExperimentText::new("air", "2 s")
@@ -201,7 +202,7 @@ fn stations_and_slow_hosts_are_captured_too() {
     }
 }
 
-/// What a run measured, to the bit.
+/// All samples of a run, with the bits of their values.
 fn measured(tape: &Tape) -> Vec<(Subject, Instant, &'static str, u64)> {
     let exact = |(subject, sample): &(Subject, Sample)| {
         (*subject, sample.at, sample.quantity.name, sample.value.to_bits())
@@ -209,7 +210,7 @@ fn measured(tape: &Tape) -> Vec<(Subject, Instant, &'static str, u64)> {
     tape.samples().iter().map(exact).collect()
 }
 
-/// The same run, watched or not.
+/// A run has the same samples with and without a capture.
 #[test]
 fn a_capture_changes_nothing() {
     let text = experiment("1 %", RACK, BULK);
@@ -221,7 +222,7 @@ fn a_capture_changes_nothing() {
     assert!(again.all_frames() == watched.all_frames(), "and the same bytes each time");
 }
 
-/// `capinfos` reads the order of time and the resolution.
+/// `capinfos` confirms that packets are in the order of time, and reads the time resolution.
 #[test]
 fn the_file_is_in_the_order_of_time() {
     skip_unless!(has_tshark());

@@ -1,4 +1,4 @@
-//! What chance had a part in, and what it had not.
+//! Claims about random and about deterministic responses.
 
 use std::collections::BTreeMap;
 
@@ -6,7 +6,7 @@ use netrig_experiment::{ClaimVerdict, Experiment, PointRuns, Results, RunRecord}
 use netrig_test_support::ExperimentText;
 use netrig_tests::simulate;
 
-/// A file over a line that loses as many as `loss` says, with this application and this at the end.
+/// The text of an experiment over a line with this loss, with this application. `rest` is added at the end.
 fn experiment(transport: &str, application: &str, loss: &str, rest: &str) -> String {
     ExperimentText::new("chance", "2 s")
         .table("factors", &format!("loss = {loss}"))
@@ -44,7 +44,7 @@ fn a_run_that_drew_nothing_is_the_same_with_another_seed() {
     }
 }
 
-/// 20 datagrams at a loss of 5 %: of two runs none loses any in one of eight experiments.
+/// With 20 datagrams and a loss of 5 %, two runs lose no datagram in one of eight experiments.
 #[test]
 fn two_runs_without_a_loss_support_no_claim_about_it() {
     let claim = r#"[response.loss]
@@ -77,7 +77,7 @@ expect = "less""#;
     assert_eq!(verdicts.get(&ClaimVerdict::Supported), None, "{verdicts:?}");
 }
 
-/// The table of how often claims are supported, as the tests of `netrig-experiment` find it.
+/// The documented rates at which claims are supported are those that the tests of `netrig-experiment` have computed.
 #[test]
 fn the_rates_of_wrong_verdicts_are_documented() {
     let page = include_str!("../../docs/claims-and-tables.md");

@@ -1,11 +1,13 @@
-//! Every packet of a flow leaves either end with the flow's code point, whatever the routers made of it on the way.
+//! Every packet of a flow leaves both ends with the code point of the flow, even if routers have changed the code
+//! points of received packets.
 
 use netrig_core::Heading;
 use netrig_test_support::ExperimentText;
 use netrig_tests::watch;
 
-/// A flow with this code point over this transport. The first link marks what comes to the server as `cs1`, and drops some
-/// of it, so that packets are sent again. Uploads, requests and answers; connections that open and close.
+/// A flow with this code point over this transport. The first link marks packets to the server as `cs1`, and drops some
+/// of them, so that there are retransmissions. The applications upload files or send requests, over connections that
+/// open and close.
 fn flow(dscp: &str, transport: &str, application: &str) -> String {
     ExperimentText::new("code-points", "5 s")
         .nodes("client router server")
@@ -34,7 +36,7 @@ const FILES: &str =
     r#"kind = "file", size = { constant = "30 KB" }, count = 5, pause = { constant = "100 ms" }"#;
 const CBR: &str = r#"kind = "cbr", rate = "1 Mbit/s", size = "512 B""#;
 
-/// The code points of the packets that leave a node, RFC 2474 section 3: the upper six bits of the second byte.
+/// The code points of the packets that leave a node: the upper six bits of the second byte (RFC 2474 section 3).
 fn sent(text: &str, node: &str, link: u32) -> Vec<u8> {
     let (run, tape) = watch(text, 1, &[node]);
     let place = run.scenario.nodes.iter().position(|known| known.name == node).expect("a node of the file");
@@ -63,7 +65,7 @@ fn both_ends_send_every_packet_with_the_code_point_of_the_flow() {
     }
 }
 
-/// What the router marked is what arrives: the mark holds from there on, and only in that direction.
+/// Packets arrive with the mark of the router. The other direction is not marked.
 #[test]
 fn a_router_changes_what_passes_it_and_nothing_else() {
     let text = flow("dscp = 'EF'", "tcp", FILES);

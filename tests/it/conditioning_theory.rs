@@ -1,10 +1,12 @@
-//! Conditioned lines in whole experiments, against what queueing theory and the arithmetic of RFCs and cells say.
+//! Lines with traffic conditioning in whole experiments, compared with queueing theory and with values computed from
+//! RFCs and ATM cells.
 
 use netrig_stats::interval::student;
 use netrig_test_support::ExperimentText;
 use netrig_tests::{Measured, simulate};
 
-/// Holds responses to theory over these runs: it lies in the 99 % interval, which is at most 1 % to either side.
+/// Checks that the theoretical value of each response is in the 99 % confidence interval over these runs, whose
+/// half-width is at most 1 %.
 fn expect<const N: usize>(runs: &[Measured], theory: [(&str, f64); N]) {
     for (response, theory) in theory {
         let values: Vec<f64> = runs.iter().map(|run| run.responses[response]).collect();
@@ -16,7 +18,7 @@ fn expect<const N: usize>(runs: &[Measured], theory: [(&str, f64); N]) {
     }
 }
 
-/// Three Poisson streams into a line that sends 1000 B in 8 ms, told apart by their ports.
+/// Three Poisson streams with different ports into a line that sends 1000 B in 8 ms.
 fn three_streams(queue: &str, sizes: [&str; 3], seconds: u32) -> String {
     let flow = |name: &str, interarrival: &str, size: &str| {
         format!(
@@ -57,20 +59,20 @@ metric = "queue_length"
         .build()
 }
 
-/// Their sizes, all of 1000 B on average.
+/// The packet sizes of the streams, all with a mean of 1000 B.
 const SIZES: [&str; 3] =
     [r#"constant = "1 KB""#, r#"exponential = "1 KB""#, r#"uniform = { min = "500 B", max = "1500 B" }"#];
 
-/// Loads and mean residual work of the three streams: λE[x] and λE[x²]/2, seconds. E[x²] of an exponential time is twice
-/// the square of its mean, of one even in half to one and a half of it 13/12.
+/// The loads λE[x] and the mean residual work λE[x²]/2 (in s) of the three streams. E[x²] is twice the square of the
+/// mean for an exponential time, and 13/12 of it for a time uniform between half and one and a half of the mean.
 const STREAMS: [(f64, f64); 3] = [
     (0.2, 25.0 * 0.008 * 0.008 / 2.0),
     (0.25, 31.25 * 0.008 * 0.008),
     (0.25, 31.25 * 0.008 * 0.008 * 13.0 / 24.0),
 ];
 
-/// Cobham (1954): behind the work that is being done, a packet of class k waits for W₀/((1 − σₖ₋₁)(1 − σₖ)), where σₖ is
-/// the load of the classes up to its own.
+/// Cobham (1954): a packet of class k waits W₀/((1 − σₖ₋₁)(1 − σₖ)), where W₀ is the mean residual work and σₖ is the
+/// load of the classes 1 to k.
 fn cobham() -> [f64; 3] {
     let residual: f64 = STREAMS.iter().map(|(_, residual)| residual).sum();
     let mut sigma = 0.0;
@@ -87,14 +89,14 @@ fn strict_priority_waits_as_cobham_says() {
         simulate(&three_streams(r#"kind = "priority", packets = 100000"#, SIZES, 16_000), None, 10, |_| true);
     let [first, second, third] = cobham();
     expect(&runs, [("first", first), ("second", second), ("third", third)]);
-    // Little's law for each class: λW.
+    // The queue lengths follow from Little's law, λW, for each class.
     expect(
         &runs,
         [("first-queue", 25.0 * first), ("second-queue", 31.25 * second), ("third-queue", 31.25 * third)],
     );
 }
 
-/// In one queue all classes wait W₀/(1 − ρ), for Poisson arrivals see time averages (Wolff 1982).
+/// In a common queue all classes wait W₀/(1 − ρ), because Poisson arrivals see time averages (Wolff 1982).
 #[test]
 fn classes_that_share_a_queue_wait_alike() {
     let runs =
@@ -105,8 +107,9 @@ fn classes_that_share_a_queue_wait_alike() {
     expect(&runs, [("all", fifo), ("first", fifo), ("second", fifo), ("third", fifo)]);
 }
 
-/// Kleinrock's conservation law (1965): whoever goes first, the waits of all classes, each weighed by its load, make
-/// ρW₀/(1 − ρ); for schedulers that do not look at lengths, and so here with packets of one length.
+/// Kleinrock's conservation law (1965): independently of the order of service, the waiting times of all classes,
+/// weighted by their loads, add up to ρW₀/(1 − ρ). The law requires that the scheduler does not use packet lengths.
+/// Here all packets have the same length.
 #[test]
 fn what_one_class_gains_the_others_wait() {
     let sizes = [r#"constant = "1 KB""#; 3];
@@ -124,7 +127,7 @@ fn what_one_class_gains_the_others_wait() {
     }
 }
 
-/// A host that sends packets of 512 B over a router's line to another.
+/// A host sends packets of 512 B to another host over the line of a router.
 fn through_a_router(line: &str, kind: &str, headers: &str, offered: &str, seconds: u32) -> String {
     let size = if kind == "cbr" { r#""512 B""# } else { r#"{ constant = "512 B" }"# };
     ExperimentText::new("policing", &format!("{seconds} s"))
@@ -148,7 +151,7 @@ fn through_a_router(line: &str, kind: &str, headers: &str, offered: &str, second
         .build()
 }
 
-/// What is offered in a run, Mbit/s of IP packets.
+/// The offered rate of IP packets in a run, Mbit/s.
 fn offered(run: &Measured) -> f64 {
     run.levels["offered"].trim_end_matches(" Mbit/s").parse().expect("a rate")
 }
@@ -156,12 +159,12 @@ fn offered(run: &Measured) -> f64 {
 const RATES: &str =
     r#"["3 Mbit/s", "6 Mbit/s", "8.9 Mbit/s", "9 Mbit/s", "9.1 Mbit/s", "12 Mbit/s", "20 Mbit/s"]"#;
 
-/// What arrives, Mbit/s of IP packets of 540 B, of which 512 B are payload.
+/// The received rate of IP packets, Mbit/s. A packet has 540 B, of which 512 B are payload.
 fn passed(run: &Measured) -> f64 {
     run.responses["goodput"] * 540.0 / 512.0
 }
 
-/// The profile of premium traffic: 9 Mbit/s of IP packets, and so many bytes at once.
+/// The profile of premium traffic: 9 Mbit/s of IP packets with this burst size. `red` is the action for excess packets.
 fn profile(burst: &str, red: &str) -> String {
     format!(
         r#"
@@ -174,8 +177,8 @@ condition = [
     )
 }
 
-/// The excess is dropped: of x Mbit/s at a constant rate min(x, 9) pass, both counted at the layer of the profile, IP
-/// packets; the bucket holds ten.
+/// The excess is dropped: at a constant rate of x Mbit/s, min(x, 9) Mbit/s pass. Both rates are counted at the layer of
+/// the profile, IP packets. The bucket has room for ten packets.
 #[test]
 fn a_policer_lets_nine_megabits_pass() {
     let text = through_a_router(&profile("5400 B", "drop"), "cbr", "udp", RATES, 21);
@@ -186,7 +189,7 @@ fn a_policer_lets_nine_megabits_pass() {
     }
 }
 
-/// The excess loses its mark and goes on as best effort: while the line has room, all of it arrives.
+/// The excess loses its mark and continues as best effort. As long as the line is not full, all of it arrives.
 #[test]
 fn a_remarker_lets_all_pass_while_there_is_room() {
     let text = through_a_router(&profile("5400 B", "be"), "cbr", "udp", RATES, 21);
@@ -213,9 +216,9 @@ fn md1k_loss(places: usize) -> f64 {
     1.0 - 1.0 / (empty + 1.0)
 }
 
-/// Poisson traffic at exactly the rate of its profile. A bucket of K packets is a queue of K places that is served at the
-/// rate of the profile: tokens that miss are work that is left, and a packet finds its tokens if no more than K − 1 are
-/// taken. So M/D/1/K says what is lost.
+/// Poisson traffic at exactly the rate of its profile. A token bucket of K packets corresponds to a queue with K places
+/// that is served at the rate of the profile: missing tokens correspond to unfinished work, and a packet conforms if at
+/// most K − 1 places are taken. The loss is therefore that of M/D/1/K.
 #[test]
 fn poisson_traffic_loses_what_the_token_bucket_model_says() {
     for (packets, passes) in [(10, 0.949), (25, 0.980), (100, 0.995)] {
@@ -233,8 +236,8 @@ fn poisson_traffic_loses_what_the_token_bucket_model_says() {
     }
 }
 
-/// 512 B of payload, 28 B of headers, 8 B of LLC/SNAP and 8 B of AAL5's trailer fill 12 cells, 636 B on the line: the knee
-/// of a line of 25 Mbit/s is at 25 × 512/636 = 20.126 Mbit/s of payload.
+/// 512 B of payload, 28 B of headers, 8 B of LLC/SNAP and 8 B of AAL5 trailer fill 12 cells, which are 636 B on the
+/// line. A line of 25 Mbit/s is therefore full at 25 × 512/636 = 20.126 Mbit/s of payload.
 #[test]
 fn cells_take_a_fifth_of_the_line() {
     let line = r#"
@@ -251,8 +254,9 @@ queue = { kind = "fifo", packets = 64 }
     }
 }
 
-/// RFC 2698 section 3: of a stream that never pauses CIR goes green, PIR − CIR yellow, and the rest red, give or take what
-/// the buckets hold; and each flow, marked by its own host, is found by its own rule.
+/// RFC 2698 section 3: in a stream without pauses, the rate of green packets is CIR, the rate of yellow packets is PIR
+/// − CIR, and all other packets are red. The deviation is at most the contents of the buckets. Each flow is marked by
+/// its host and matched by a separate rule.
 #[test]
 fn rules_count_what_their_meters_find() {
     let text = ExperimentText::new("colours", "100 s")
@@ -286,13 +290,13 @@ fn rules_count_what_their_meters_find() {
         .build();
     let runs = simulate(&text, None, 1, |_| true);
     let found = &runs[0].responses;
-    // 5 KB in 100 s are 400 bit/s, a packet of 500 B 40 bit/s.
+    // 5 KB in 100 s are 400 bit/s, and a packet of 500 B is 40 bit/s.
     for (colour, theory) in [("green", 1.0e6), ("yellow", 1.5e6), ("red", 1.5e6)] {
         assert!((found[colour] - theory).abs() <= 900.0, "{colour}: {} of {theory} bit/s", found[colour]);
     }
     assert!((found["share"] - 0.25).abs() < 0.001, "{}", found["share"]);
     assert_eq!(found["dropped"], found["reds"]);
-    // 200 B of IP every 20 ms.
+    // The voice flow sends IP packets of 200 B every 20 ms.
     assert!((found["voice"] - 5000.0).abs() <= 1.0, "{}", found["voice"]);
     assert_eq!(found["beyond"], 0.0);
 }

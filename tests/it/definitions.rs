@@ -1,4 +1,4 @@
-//! What a metric says is what its definition says: small scenarios whose answers can be worked out by hand.
+//! Metrics agree with their definitions in small scenarios whose values can be computed by hand.
 
 use std::collections::BTreeMap;
 
@@ -6,7 +6,8 @@ use netrig_core::{Subject, quantity};
 use netrig_test_support::ExperimentText;
 use netrig_tests::{simulate, watch};
 
-/// Two nodes, a line of 8 Mbit/s and 10 ms that nothing overfills, and `rest`. Responses as (name, flow, metric, more).
+/// The responses of a simulation with two nodes, a line of 8 Mbit/s and 10 ms that is never full, and `rest`. A
+/// response is given as (name, flow, metric, further entries).
 fn measure(line: &str, rest: &str, responses: &[(&str, &str, &str, &str)]) -> BTreeMap<String, f64> {
     let mut text = ExperimentText::new("definition", "10 s")
         .nodes("a b")
@@ -19,7 +20,7 @@ fn measure(line: &str, rest: &str, responses: &[(&str, &str, &str, &str)]) -> BT
     simulate(&text, None, 1, |_| true).remove(0).responses
 }
 
-/// A datagram of 500 B of payload every 10 ms, with 28 B of headers or without.
+/// A flow with a datagram of 500 B of payload every 10 ms, with 28 B of headers or without headers.
 fn datagrams(headers: &str) -> String {
     format!(
         r#"
@@ -37,14 +38,15 @@ application = {{ kind = "cbr", interval = "10 ms", size = "500 B" }}
 
 const LOSS: (&str, &str, &str, &str) = ("loss", "flow.f", "datagram_loss", "");
 
-/// The thousandth is sent as the run ends, and the one before it 10 ms earlier: both may still be on their way.
+/// The thousandth datagram is sent at the end of the run, and the one before it 10 ms earlier. Both may be in transit
+/// at the end.
 #[test]
 fn what_is_on_its_way_at_the_end_is_not_lost() {
     let all = measure("", &datagrams("udp"), &[LOSS, ("sent", "flow.f", "packets_sent", "")]);
     assert_eq!((all["loss"], all["sent"]), (0.0, 1000.0));
 }
 
-/// One in fifty is lost. Copies make up for none of them, and are not received twice.
+/// One datagram in fifty is lost. Duplicates do not replace lost datagrams and are not counted as received.
 #[test]
 fn copies_of_datagrams_count_once() {
     let line = "duplicate = \"30 %\"\nloss = { kind = \"periodic\", every = 50 }";
@@ -54,7 +56,8 @@ fn copies_of_datagrams_count_once() {
     assert!((all["received"] - 979.0 * 500.0).abs() <= 500.0, "{}", all["received"]);
 }
 
-/// Nodes `n0`, `n1` and on in a row of so many links, with datagrams from the first to the last for one of two seconds.
+/// Nodes `n0`, `n1` and so on in a row with this number of links. Datagrams are sent from the first node to the last
+/// during one of two seconds.
 fn row(links: usize) -> String {
     let nodes: String = (0..=links).map(|n| format!("[node.n{n}]\n")).collect();
     let line = |n| {
@@ -82,8 +85,8 @@ fn row(links: usize) -> String {
     text
 }
 
-/// A host gives packets a hop limit of 64 (Linux's default), which each router lowers by one: the 64th router drops them
-/// (RFC 791 section 3.2), and counts them.
+/// A host sends packets with a hop limit of 64 (Linux's default), which each router decreases by one. The 64th router
+/// drops and counts them (RFC 791 section 3.2).
 #[test]
 fn a_packet_takes_64_links_and_not_one_more() {
     let measured = |links| simulate(&row(links), None, 1, |_| true).remove(0).responses;
@@ -93,7 +96,7 @@ fn a_packet_takes_64_links_and_not_one_more() {
     assert_eq!((beyond["loss"], beyond["at_63"], beyond["at_64"]), (1.0, 0.0, beyond["sent"]));
 }
 
-/// The n-th of the datagrams reaches the 64th router at 10n + 72.192 ms.
+/// The n-th datagram reaches the 64th router at 10n + 72.192 ms.
 #[test]
 fn hop_limits_are_told_in_the_interval_and_at_the_node_where_they_run_out() {
     let quantity = &quantity::HOP_LIMIT_DROPS;
@@ -108,14 +111,14 @@ fn hop_limits_are_told_in_the_interval_and_at_the_node_where_they_run_out() {
     let notes: Vec<_> = tape.notes().iter().filter(|note| note.text.contains("hop limit")).collect();
     assert!(notes.iter().all(|note| note.subject == Subject::Node(place)), "{notes:?}");
     assert_eq!(notes[0].text, "n64 dropped 42 packets since 0.000 s: their hop limit of 64 ran out");
-    // Where none runs out a run tells what it has always told.
+    // Without an expired hop limit, a run reports neither this quantity nor such a note.
     let (_, tape) = watch(&row(64), 1, &[]);
     assert!(tape.samples().iter().all(|(_, sample)| sample.quantity.name != quantity.name));
     assert!(tape.notes().iter().all(|note| !note.text.contains("hop limit")));
 }
 
-/// Ten segments of 1448 B. All acknowledgements of them are lost, so data arrive once more when everything has arrived. The copies
-/// take no time of the transfer.
+/// A transfer of ten segments of 1448 B. All their acknowledgements are lost, so data arrive again after everything has
+/// arrived. The transfer time does not include the duplicates.
 #[test]
 fn copies_do_not_lengthen_a_transfer() {
     let measured = |line: &str| {
@@ -139,9 +142,9 @@ application = { kind = "bulk", bytes = "14480 B" }
     assert_eq!(copied["transfer_rate"], clean["transfer_rate"]);
 }
 
-/// The n-th of the datagrams arrives at 10n + 10.528 ms: 998 of them. At 4 ms each the host is busy for 3.992 s. At
-/// 25.0007 ms each it is never idle from the first one on; it has served 399 when the run ends, and has two more, of
-/// which one waits.
+/// The n-th datagram arrives at 10n + 10.528 ms; 998 arrive. With 4 ms for each the host is busy for 3.992 s. With
+/// 25.0007 ms for each it is busy from the first datagram on. At the end of the run it has served 399 and has two more,
+/// of which one waits.
 #[test]
 fn a_host_is_busy_with_what_it_receives() {
     let host = |receive: &str| {
@@ -157,7 +160,7 @@ fn a_host_is_busy_with_what_it_receives() {
     assert!((busy - 0.997_947_2).abs() < 1e-9 && drops == 998.0 - 401.0, "{busy}, {drops}");
 }
 
-/// A rate is one of IP packets, whose headers may be none.
+/// A rate counts IP packets, even with headers of zero length.
 #[test]
 fn a_rate_is_of_packets_as_they_are_on_the_line() {
     for headers in ["udp", "none"] {
@@ -182,7 +185,7 @@ transport = "t"
     )
 }
 
-/// An object a second, each of 50 KB and asked for with 10 KB: the requests are none of what the receiver got.
+/// An object of 50 KB per second, each requested with 10 KB. The requests are not part of the received data.
 #[test]
 fn what_is_received_is_the_data_and_not_the_requests() {
     let web = transfer(
@@ -201,11 +204,11 @@ fn what_is_received_is_the_data_and_not_the_requests() {
     );
     assert!(all["objects"] >= 9.0, "{all:?}");
     assert_eq!(all["received"], 50_000.0 * all["objects"]);
-    // 34 full segments and one of 768 B.
+    // An object has 34 full segments and one of 768 B.
     assert_eq!((all["packets"], all["sent"]), (35.0 * all["objects"], 35.0 * all["objects"]));
 }
 
-/// Two transfers of which the second starts at 9 s: together they carry what the line carries, over 10 s.
+/// Two transfers; the second starts at 9 s. Over the 10 s, the sum of their rates is that of the line.
 #[test]
 fn the_rates_of_a_group_add_up_to_that_of_the_line() {
     let two = transfer("f", "count = 2\nstagger = \"9 s\"\napplication = { kind = \"bulk\" }");
@@ -222,7 +225,7 @@ fn the_rates_of_a_group_add_up_to_that_of_the_line() {
     assert!(all["wire"] > 0.9e6 && all["wire"] <= 1e6, "{}", all["wire"]);
 }
 
-/// Equal senders of which the second starts half way are equal while both send, by rate and by amount.
+/// Two equal senders; the second starts halfway. While both send, fairness is 1, by rate and by amount.
 #[test]
 fn fairness_is_judged_while_all_take_part() {
     let two = datagrams("udp").replace("[flow.f]", "[flow.f]\ncount = 2\nstagger = \"5 s\"");
@@ -244,8 +247,9 @@ fn a_bulk_transfer_with_an_end_is_an_object() {
     assert!(all["time"] > 1.0 && all["time"] < 1.5, "{}", all["time"]);
 }
 
-/// One flow sends 1 MB, the other 2 MB at the same time; a third sends as long as it may. The run ends when the second
-/// has its last byte and the connection is closed, and time is counted to then: 8 Mbit/s are full all the while.
+/// One flow sends 1 MB, another 2 MB at the same time, and a third one sends without end. The run ends when the second
+/// flow has delivered its last byte and its connection is closed. Rates refer to the time until then, during which the
+/// line of 8 Mbit/s is always full.
 #[test]
 fn a_run_ends_with_its_flows() {
     let text = |ends_with: &str| {
@@ -275,10 +279,10 @@ fn a_run_ends_with_its_flows() {
         let lasted = ended.outcome.lasted.expect("the run ends with its flow").as_secs_f64();
         let [time, utilisation, rate] = ["time", "utilisation", "rate"].map(|name| ended.responses[name]);
         assert_eq!(time, whole.responses["time"], "what happens before is the same");
-        // The last data, its acknowledgement and the FINs behind what waits in the queue.
+        // The run also includes the last data, their acknowledgement and the FINs, which wait in the queue.
         assert!(lasted > time && lasted < time + 2.0, "{lasted} s, data until {time} s");
         assert!(utilisation > 0.98 && utilisation <= 1.0, "{utilisation}");
-        // What is on its way at the end was sent but has not come out.
+        // Packets in transit at the end were sent, but not delivered.
         assert!((rate - 8e6 * utilisation).abs() * lasted < 8e6 * 0.011 + 1e-3, "{rate} bit/s");
     }
     let small = run("ends_with = \"small\"").outcome.lasted.expect("it ends");

@@ -1,4 +1,4 @@
-//! What the other tests rest on: a capture with faults in it is not passed as sound.
+//! The checks that other tests use detect faults in a capture.
 
 use std::net::Ipv4Addr;
 
@@ -38,8 +38,8 @@ fn packet() -> Packet {
     Packet { header, payload: Payload::Sctp(Box::new(sctp)) }
 }
 
-/// The first packet is sound; of the second a bit of user data is flipped; the DATA chunk of the third says
-/// that it is longer than the packet, under a checksum that is right.
+/// The first packet is correct. In the second, a bit of user data is flipped. The DATA chunk of the third announces a
+/// length beyond the end of the packet, and the checksum is correct.
 #[test]
 fn faults_are_found() {
     let Some(_tools) = Tools::find() else { return };

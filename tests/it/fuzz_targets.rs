@@ -1,8 +1,8 @@
-//! Every fuzz target has all that belongs to it.
+//! Every fuzz target has all its parts.
 
 use std::path::Path;
 
-/// Its code, inputs to begin with, a dictionary, a line in the script that runs it and one for who mends what it finds.
+/// Each target has its code, a corpus, a dictionary, a line in `scripts/fuzz`, and a line in CONTRIBUTING.md.
 #[test]
 fn every_target_has_a_corpus_a_dictionary_and_its_lines() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");

@@ -1,25 +1,27 @@
-//! How long messages wait for lost ones before them in their stream, against the closed form.
+//! How long messages wait for earlier lost messages of their stream, compared with the closed form.
 //!
-//! Messages at a constant rate below capacity, one every `D` seconds, given to n streams in turn; each packet is lost with
-//! probability p, and a lost message arrives R later than it would have. A message waits longer than x < R if it was lost
-//! itself, or one of those ⌊(R − x)/(nD)⌋ before it in its stream that are still missing then:
-//! P(wait > x) = 1 − (1 − p)^(1 + ⌊(R − x)/(nD)⌋).
+//! Messages are sent at a constant rate below capacity, one every `D` seconds, on n streams in turn. Each packet is
+//! lost with probability p, and a lost message arrives R later than without the loss. A message waits longer than x < R
+//! if it is lost, or if one of the ⌊(R − x)/(nD)⌋ messages before it in its stream, which would still be missing then,
+//! is lost: P(wait > x) = 1 − (1 − p)^(1 + ⌊(R − x)/(nD)⌋).
 
 use netrig_core::{Subject, quantity};
 use netrig_test_support::ExperimentText;
 use netrig_tests::record;
 
-/// Of a run, seconds.
+/// Duration of a run, s.
 const DURATION: f64 = 6000.0;
-/// Between two messages, seconds.
+/// Time between two messages, s.
 const D: f64 = 0.02;
-/// One way.
+/// One-way delay, s.
 const DELAY: f64 = 0.05;
-/// A message of 100 B in a packet of 148 B, and a SACK with one gap of 52 B, at 10 Mbit/s.
+/// Transmission time at 10 Mbit/s of a packet of 148 B, which has a message of 100 B, s. A SACK with one gap block has
+/// 52 B.
 const DATA_TIME: f64 = 148.0 * 8.0 / 10e6;
 const SACK_TIME: f64 = 52.0 * 8.0 / 10e6;
 
-/// Three later messages arrive before the loss is known (RFC 9260 section 7.2.4), and a round trip after that.
+/// The loss is detected when three later messages have been acknowledged (RFC 9260 section 7.2.4), and the
+/// retransmission arrives a round-trip time later, s.
 const RECOVERY: f64 = 3.0 * D + 2.0 * DELAY + DATA_TIME + SACK_TIME;
 
 fn messages(streams: u16, loss: f64) -> Vec<f64> {
@@ -53,7 +55,7 @@ fn messages(streams: u16, loss: f64) -> Vec<f64> {
     tape.values(Subject::Flow(0), &quantity::OBJECT_TIME)
 }
 
-/// Probability that at least one of so many is lost.
+/// Probability that at least one of this number of messages is lost.
 fn any_lost(messages: u32, loss: f64) -> f64 {
     1.0 - (0..messages).map(|_| 1.0 - loss).product::<f64>()
 }
@@ -63,10 +65,10 @@ fn longer_than(x: f64, n: u16, loss: f64) -> f64 {
     any_lost(1 + before as u32, loss)
 }
 
-/// The share that waits longer than R, which the closed form leaves out:
-/// - A message that is lost twice waits for the timer, 1 s more, and three times for the doubled one, 3 s more; those
-///   before whose turn it stands wait longer than R as well, but for the last R of it.
-/// - If one of the next three is lost too, the third report of a miss comes a message later.
+/// The share of messages that wait longer than R, which the closed form does not include:
+/// - A message that is lost twice waits 1 s longer, for the timer. One that is lost three times waits 3 s longer, for
+///   the doubled timer too. Messages behind it in its stream also wait longer than R, except those of the last R.
+/// - If one of the next three messages is lost too, the third miss indication arrives one message later.
 fn share_beyond(n: u16, loss: f64) -> f64 {
     let held_back = |seconds: f64| (seconds / (f64::from(n) * D) - 1e-9).ceil() as u32;
     let (twice, thrice) = (held_back(1.0), held_back(3.0));
@@ -75,7 +77,7 @@ fn share_beyond(n: u16, loss: f64) -> f64 {
     1.0 - within * (1.0 - found_late)
 }
 
-/// The mean of the closed form: its integral from 0 to R, whose steps lie R − k·nD.
+/// The mean of the closed form: its integral from 0 to R, with steps at R − k·nD.
 fn mean_wait(n: u16, loss: f64) -> f64 {
     let step = f64::from(n) * D;
     let mut below = RECOVERY;
@@ -101,7 +103,7 @@ fn streams_bound_the_wait_for_lost_messages() {
             let count = plain.len() as f64;
             let share = |x: f64| plain.iter().filter(|wait| **wait > x).count() as f64 / count;
             let beyond = beyond.len() as f64 / delays.len() as f64;
-            // Three standard deviations of the number of messages that are lost twice.
+            // The tolerance is three standard deviations of the number of messages that are lost twice.
             let noise = 3.0 / (DURATION / D * loss * loss).sqrt();
             let mean = plain.iter().sum::<f64>() / count;
             println!(

@@ -1,4 +1,4 @@
-//! The link-down study against ns-2 2.29, which the paper used and which was run on the same scenario.
+//! The link-down study compared with ns-2 2.29, which the paper used, in the same scenario.
 
 use netrig_tests::simulate;
 
@@ -6,8 +6,9 @@ const EXPERIMENT: &str = include_str!("../../studies/link-down/experiment.toml")
 const RUN_LENGTH: &str = include_str!("../../studies/link-down/run-length.toml");
 const PAPER: &str = include_str!("../../studies/link-down/paper.toml");
 
-/// Packets that ns-2 delivers in 100 s for outages of 0, 5, 10 and 20 s, and the time of the first of them. Over two
-/// paths they are those of its web source, which this experiment has too; its bulk source delivers 3920.
+/// Number of packets that ns-2 delivers in 100 s with outages of 0, 5, 10 and 20 s, and the time of the first packet,
+/// s. Over two paths they are those of its web source, which this experiment also uses. With its bulk source, ns-2
+/// delivers 3920.
 const NS2: [(&str, [u32; 4], f64); 3] = [
     ("tcp", [4100, 3594, 3224, 2484], 0.62528),
     ("sctp", [4056, 3652, 3295, 2583], 1.02694),
@@ -38,7 +39,7 @@ fn throughput_is_ns2s_within_a_fifth_of_a_percent() {
     }
 }
 
-/// The values of the paper's first experiment, for runs of 5, 100 and 500 s.
+/// The values of the first experiment of the paper, for runs of 5, 100 and 500 s.
 #[test]
 fn the_first_experiment_is_within_two_percent() {
     let runs = simulate(RUN_LENGTH, Some(PAPER), 1, |_| true);

@@ -1,11 +1,12 @@
-//! A transfer comes back after its line was away, whatever the rules of its transport: a defect here is the kind that
-//! no law of theory sees.
+//! A transfer recovers after an outage of its line, with any settings of its transport. Comparisons with theory do not
+//! detect such defects.
 
 use netrig_core::{Subject, quantity};
 use netrig_test_support::ExperimentText;
 use netrig_tests::{record, simulate};
 
-/// A bulk transfer over a line that is down from `at` on for `down_for`, both ways, with what was on it lost.
+/// A bulk transfer over a line that is down in both directions from `at` on for `down_for`. Packets on the line are
+/// lost.
 fn outage(transport: &str) -> String {
     ExperimentText::new("outage", "120 s")
         .table(
@@ -23,14 +24,14 @@ fn outage(transport: &str) -> String {
         .build()
 }
 
-/// 30 s and more after the line is back, the flow carries what it carried before: four fifths of it, for a window that
-/// was halved at 100 Mbit/s grows by a segment per round trip.
+/// Checks that 30 s after the line is up again, the rate of the flow is at least four fifths of the earlier rate. It
+/// need not be the full rate, because a window that was halved at 100 Mbit/s grows by one segment per round trip.
 fn comes_back(transport: &str, wanted: impl Fn(&str) -> bool) {
     let runs = simulate(&outage(transport), None, 1, |levels| wanted(&levels["profile"]));
     let mut lost = Vec::new();
     for run in &runs {
         let (before, since) = (run.responses["before"], run.responses["since"]);
-        // Where the line was never filled the window is what it was; else the line's rate is the measure.
+        // The earlier rate is limited by the window or by the rate of the line.
         if since < 0.8 * before {
             lost.push(format!("{:?}: {before:.0} B/s before, {since:.0} B/s since", run.levels));
         }
@@ -52,8 +53,9 @@ fn tcp_with_the_rules_of_its_profile() {
 #[test]
 fn tcp_with_every_recovery() {
     for recovery in ["none", "reno", "newreno", "sack", "rack"] {
-        // Linux has neither of these two with its CUBIC. With its counted growth no flow settles where each loss ends in a
-        // time-out, or where each of hundreds takes a round trip: 3.28 MB/s at first and 2.69 later, without any outage.
+        // Linux does not combine CUBIC with either of these two recoveries. With the counted growth of Linux, the rate
+        // does not become stationary if each loss causes a time-out, or if each of hundreds of losses takes a round
+        // trip: without any outage it is 3.28 MB/s at first and 2.69 MB/s later.
         let growth = match recovery {
             "none" | "newreno" => "cubic_growth = \"continuous\"",
             _ => "",
@@ -79,8 +81,8 @@ fn sctp() {
     comes_back("kind = \"sctp\"", |_| true);
 }
 
-/// The line is down for longer than a connection is attempted. The files after that have the sizes that their receiver
-/// expects: all but those whose connections failed arrive and are confirmed.
+/// The line is down for longer than the attempts to open a connection last. Later files have the sizes that their
+/// receiver expects: all files arrive and are confirmed, except those whose connections failed.
 #[test]
 fn files_arrive_after_connections_that_failed() {
     for transport in ["kind = \"tcp\"\nprofile = \"linux\"", "kind = \"sctp\"\nprofile = \"linux\""] {

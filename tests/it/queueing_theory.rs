@@ -1,12 +1,12 @@
-//! Simulated queues against their closed forms: the theory lies in the 99 % interval, whose half-width is at most 1 %,
-//! at fixed seeds.
+//! Simulated queues compared with their closed forms. With fixed seeds, the theoretical value is in the 99 % confidence
+//! interval, whose half-width is at most 1 %.
 
 use netrig_stats::interval::{Interval, student};
 use netrig_stats::theory::queue::{EqualLines, Mg1, Mm1, Mm1k, Tandem};
 use netrig_test_support::ExperimentText;
 use netrig_tests::simulate;
 
-/// A line that sends 1000 B in 8 ms, fed by a Poisson process.
+/// A line that sends 1000 B in 8 ms, with Poisson arrivals.
 fn queue(interarrival: &str, size: &str, buffer: &str, seconds: u32) -> String {
     ExperimentText::new("queue", &format!("{seconds} s"))
         .with(r#"warm_up = "200 s", sample_every = "100 s""#)
@@ -33,8 +33,8 @@ fn queue(interarrival: &str, size: &str, buffer: &str, seconds: u32) -> String {
         .build()
 }
 
-/// Holds responses to theory over ten runs: it lies in the 99 % interval, which is at most 1 % to either side. Returns the
-/// intervals.
+/// Checks that the theoretical value of each response is in the 99 % confidence interval over ten runs, whose
+/// half-width is at most 1 %. Returns the intervals.
 fn expect<const N: usize>(text: &str, theory: [(&str, f64); N]) -> [Interval; N] {
     let runs = simulate(text, None, 10, |_| true);
     theory.map(|(response, theory)| {
@@ -64,7 +64,7 @@ fn mm1_is_as_long_as_littles_law_says() {
     expect(&text, [("queue", 0.5), ("utilisation", 0.5)]);
 }
 
-/// M/D/1 at a load of 0.5: half of M/M/1's wait, 4 ms.
+/// M/D/1 at a load of 0.5: the waiting time is 4 ms, half of that of M/M/1.
 #[test]
 fn md1_waits_half_as_long() {
     let text = queue("16 ms", r#"constant = "1 KB""#, UNLIMITED, 6_000);
@@ -80,14 +80,14 @@ fn mg1_obeys_pollaczek_and_khinchine() {
     expect(&text, [("waiting", Mg1::new(62.5, 0.008, scv).expect("a load below 1").waiting_s())]);
 }
 
-/// M/M/1/K at a load of 0.8 with K = 5 places, one of them the server's: P = (1 − ρ)ρ⁵/(1 − ρ⁶).
+/// M/M/1/K at a load of 0.8 with K = 5 places including the server: P = (1 − ρ)ρ⁵/(1 − ρ⁶).
 #[test]
 fn mm1k_loses_what_theory_says() {
     let text = queue("10 ms", r#"exponential = "1 KB""#, "packets = 4", 10_000);
     expect(&text, [("loss", Mm1k::new(100.0, 125.0, 5).expect("five places").loss())]);
 }
 
-/// Two lines in a row without delay; `service` holds for both.
+/// Two lines in a row without delay. Both have this `service`.
 fn tandem(rates: [&str; 2], service: &str, size: &str, seconds: u32) -> String {
     let line = |name: &str, between: &str, rate: &str| {
         format!(
@@ -122,9 +122,10 @@ queue = {{ kind = "fifo", unlimited = true }}
         .build()
 }
 
-/// Tandem of M/M/1: packets of 1000 B whose times are drawn anew on each line (Kleinrock's independence assumption),
-/// with means of 8 ms and 10 ms. The departures of the first are Poisson again (Burke 1956), so the second is an M/M/1 by
-/// itself (Jackson 1957): loads of 0.5 and 0.625, sojourns of 1/(125 − 62.5) and 1/(100 − 62.5) s.
+/// Tandem of M/M/1: packets of 1000 B whose service times are drawn independently on each line (Kleinrock's
+/// independence assumption), with means of 8 ms and 10 ms. The departures of the first queue are Poisson (Burke 1956),
+/// so the second is also an M/M/1 (Jackson 1957): loads of 0.5 and 0.625, sojourn times of 1/(125 − 62.5) and 1/(100 −
+/// 62.5) s.
 #[test]
 fn tandem_of_mm1_is_mm1_twice() {
     let text = tandem(["1 Mbit/s", "0.8 Mbit/s"], "exponential", r#"constant = "1 KB""#, 16_000);
@@ -133,8 +134,9 @@ fn tandem_of_mm1_is_mm1_twice() {
     expect(&text, [("first", first.waiting_s()), ("second", second.waiting_s()), ("through", through)]);
 }
 
-/// Packets that keep their sizes over two equal lines: the first is M/M/1 and the second is not, though its load is the same. Exact:
-/// Boxma (1979), derived at [`EqualLines`]. The wait is 14 % longer than M/M/1's, which the interval excludes.
+/// Packets keep their sizes over two equal lines. The first queue is M/M/1, and the second is not, although its load is
+/// the same. The exact solution is by Boxma (1979), derived at [`EqualLines`]. The waiting time is 14 % longer than
+/// that of M/M/1, which the interval excludes.
 #[test]
 fn a_tandem_that_keeps_sizes_is_boxmas() {
     let text = tandem(["1 Mbit/s"; 2], "constant", r#"exponential = "1 KB""#, 10_000);

@@ -1,11 +1,11 @@
-//! The pages of `docs/requirements` name tests that exist, or say why there is none.
+//! The pages of `docs/requirements` name tests that exist, or state why there is none.
 
 use std::collections::BTreeMap;
 use std::path::Path;
 
 use super::test_names::test_names;
 
-/// What may stand in place of a test, before its reason.
+/// The words that may replace a test, followed by a reason.
 const WORDS: [&str; 7] =
     ["By construction", "Not a rule", "Not met", "Not modelled", "Not used", "Replaced", "Untested"];
 
@@ -17,7 +17,7 @@ struct RequirementLine<'a> {
     shown: &'a str,
 }
 
-/// The lines of a page's table. A line that has not four cells is told.
+/// The lines of a page's table. A line that does not have four cells is added to `faults`.
 fn lines<'a>(page: &'a str, faults: &mut Vec<String>) -> Vec<RequirementLine<'a>> {
     let mut found = Vec::new();
     for line in page.lines().filter(|line| line.starts_with('|')) {
@@ -33,19 +33,19 @@ fn lines<'a>(page: &'a str, faults: &mut Vec<String>) -> Vec<RequirementLine<'a>
     found
 }
 
-/// The numbers that `1` and `2–4` stand for: the first and the last.
+/// The first and the last number of a text such as `1` or `2–4`.
 fn numbers(text: &str) -> Option<(u32, u32)> {
     let (first, last) = text.split_once('–').unwrap_or((text, text));
     let (first, last) = (first.parse().ok()?, last.parse().ok()?);
     (first <= last).then_some((first, last))
 }
 
-/// What stands between back-ticks.
+/// The parts of the text between back-ticks.
 fn quoted(text: &str) -> impl Iterator<Item = &str> {
     text.split('`').skip(1).step_by(2)
 }
 
-/// What is wrong with a page.
+/// The errors of a page, as sentences.
 fn faults_of(page: &str, exists: impl Fn(&str) -> bool) -> Vec<String> {
     let mut faults = Vec::new();
     let lines = lines(page, &mut faults);

@@ -1,4 +1,4 @@
-//! SCTP's fail-over in the simulator against its closed form.
+//! The fail-over of SCTP in the simulator compared with its closed form.
 
 use netrig_core::{Instant, Subject, quantity};
 use netrig_stats::theory::retransmission::Backoff;
@@ -7,10 +7,10 @@ use netrig_tests::{Tape, record};
 
 const PRIMARY: Subject = Subject::Path(0, 0);
 const ALTERNATE: Subject = Subject::Path(0, 1);
-/// The primary fails for good.
+/// Time at which the primary path fails permanently, s.
 const FAILURE: f64 = 20.0;
 
-/// Bulk data over a primary path that fails and an alternate that does not.
+/// Bulk data over a primary path that fails and an alternate path that does not.
 fn failing(sctp: &str) -> String {
     ExperimentText::new("fail-over", "600 s")
         .nodes("client server")
@@ -29,25 +29,25 @@ fn failing(sctp: &str) -> String {
         .build()
 }
 
-/// What a run tells of the failure of its primary path.
+/// The times of the failure of the primary path in a run.
 struct Failure {
-    /// T3-rtx was started for the last time before the failure.
+    /// The last start of T3-rtx before the failure.
     started: Instant,
-    /// RTO then, seconds.
+    /// RTO at this time, s.
     rto: f64,
-    /// T3-rtx ran out.
+    /// Expiries of T3-rtx.
     expiries: Vec<Instant>,
-    /// New data goes over the alternate path from here on.
+    /// The time from which new data are sent over the alternate path.
     switched: Instant,
-    /// The path is inactive.
+    /// The time at which the primary path becomes inactive.
     inactive: Instant,
 }
 
 impl Failure {
     fn of(tape: &Tape) -> Self {
         let failure = |(at, _): &(Instant, f64)| at.as_secs_f64() >= FAILURE;
-        // The association's state is told whenever it has done something; before the failure that is with every SACK,
-        // which starts T3-rtx anew (RFC 9260 section 6.3.2, R3).
+        // The association reports its state after each event. Before the failure, the events are SACKs, each of which
+        // restarts T3-rtx (RFC 9260 section 6.3.2, R3).
         let timer = tape.series(PRIMARY, &quantity::RTO);
         let (started, rto) = *timer.iter().rfind(|told| !failure(told)).expect("a state before the failure");
         let moment = |subject, of, value: Option<f64>| {
@@ -75,8 +75,9 @@ impl Failure {
     }
 }
 
-/// From the last start of T3-rtx until new data goes over the other path: Σ min(RTO·2ⁱ, RTO.Max), i = 0 … Path.Max.Retrans
-/// (RFC 9260 sections 6.3.3 E2 and 8.2), to the nanosecond, with retransmissions kept on the path and without RFC 7829.
+/// The time from the last start of T3-rtx until new data are sent over the other path is Σ min(RTO·2ⁱ, RTO.Max), i = 0
+/// … Path.Max.Retrans (RFC 9260 sections 6.3.3 E2 and 8.2), to the nanosecond. Retransmissions stay on the path, and
+/// RFC 7829 is not used.
 #[test]
 fn fail_over_of_a_whole_run_takes_the_sum_of_the_doubled_timers() {
     for path_max_retrans in 0..=8 {
@@ -101,7 +102,7 @@ fn fail_over_of_a_whole_run_takes_the_sum_of_the_doubled_timers() {
     }
 }
 
-/// RFC 7829 with its threshold of 0: data moves with the first expiry, whatever Path.Max.Retrans is.
+/// RFC 7829 with a threshold of 0: data move to the other path at the first expiry, for any Path.Max.Retrans.
 #[test]
 fn a_potentially_failed_path_is_left_after_one_timer() {
     for path_max_retrans in [0, 5, 8] {
@@ -114,9 +115,9 @@ fn a_potentially_failed_path_is_left_after_one_timer() {
     }
 }
 
-/// With retransmissions over the alternate path (RFC 9260 section 6.4.1) an expiry leaves nothing outstanding on the primary,
-/// and T3-rtx starts again only when new data goes there (section 6.3.2, R1), which it may when all that was lost has been sent
-/// again (section 6.1 C). The path is given up later by the sum of these pauses.
+/// If retransmissions use the alternate path (RFC 9260 section 6.4.1), no data are outstanding on the primary path
+/// after an expiry. T3-rtx starts again only when new data are sent there (section 6.3.2, R1), after all lost data have
+/// been retransmitted (section 6.1 C). The sum of these pauses delays the failure of the path.
 #[test]
 fn retransmissions_over_the_other_path_add_the_pauses_between_timers() {
     for path_max_retrans in [1, 3, 5] {

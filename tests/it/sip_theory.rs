@@ -1,11 +1,11 @@
-//! Users of SIP in virtual time against what can be computed: link delays, the timers of RFC 3261 under loss, and a server that
-//! takes a known time.
+//! SIP users in virtual time compared with computed values: link delays, the timers of RFC 3261 under loss, and a
+//! server with a known service time.
 
 use netrig_stats::interval::{Interval, student};
 use netrig_test_support::ExperimentText;
 use netrig_tests::{Measured, record, simulate};
 
-/// A tester and a server with 10 ms between them.
+/// A tester and a server with a line of 10 ms between them.
 fn network(line: &str, server: &str, flow: &str, responses: &[&str], duration: &str) -> String {
     let responses: String = responses
         .iter()
@@ -24,7 +24,8 @@ fn mean(runs: &[Measured], response: &str) -> f64 {
     runs.iter().map(|run| run.responses[response]).sum::<f64>() / runs.len() as f64
 }
 
-/// That nobody answers any of so many, each by itself with probability `q`.
+/// Probability that none of this number of transmissions is answered, if each is answered independently with
+/// probability `q`.
 fn unanswered(q: f64, many: usize) -> f64 {
     std::iter::repeat_n(1.0 - q, many).product()
 }
@@ -33,7 +34,8 @@ fn half(interval: &Interval) -> f64 {
     interval.half_width().expect("there are several runs")
 }
 
-/// There and back, and what a message takes on the line: less than 16 µs for 2 KB at 1 Gbit/s.
+/// Whether a delay is the round-trip time of the line plus the transmission times of two messages, less than 16 µs each
+/// for 2 KB at 1 Gbit/s.
 fn is_round_trip(delay: f64) -> bool {
     (0.020..0.020_032).contains(&delay)
 }
@@ -51,12 +53,13 @@ application = { kind = "sip", scenario = "register", interval = "10 ms", server 
         assert!(is_round_trip(run.responses["registration_delay"]), "{:?}", run.responses);
         assert_eq!(run.responses["registrations_per_second"] * 10.0, run.responses["attempts_begun"]);
     }
-    // A Poisson process of 1000: within five standard deviations, and not twice the same.
+    // The mean of the Poisson process is 1000. The tolerance is five standard deviations. Two replications have
+    // different numbers.
     assert!((mean(&runs, "attempts_begun") - 1000.0).abs() < 5.0 * 1000_f64.sqrt());
     assert_ne!(runs[0].responses["attempts_begun"], runs[1].responses["attempts_begun"]);
 }
 
-/// The challenge is one round trip more, and who was registered before takes part in nothing.
+/// The challenge takes an additional round trip. Users that were registered before the load do nothing.
 #[test]
 fn a_challenge_is_a_round_trip_more() {
     let flow = r#"
@@ -70,8 +73,8 @@ application = { kind = "sip", scenario = "re-register", rate = 50, users = 200, 
     assert!(mean(&runs, "registration_success") > 0.99);
 }
 
-/// Through a proxy whose users are the tester's: 180 comes when it rang at the other end of two round trips, the 200 when its
-/// 300 ms are over.
+/// Calls through a proxy whose users belong to the tester: the 180 arrives after two round trips, and the 200 after 300
+/// ms of ringing.
 #[test]
 fn calls_go_through_a_proxy() {
     for record_route in [false, true] {
@@ -102,10 +105,10 @@ application = {{ kind = "sip", scenario = "call", arrivals = "constant", rate = 
         assert!((of("connection_delay") - 0.040).abs() < 1e-4, "{}", of("connection_delay"));
         assert_eq!(of("connection_delay"), of("session_request_delay"));
         assert!((of("session_duration") - 1.0).abs() < 1e-3, "{}", of("session_duration"));
-        // Who does not stay in the way has the two sides speak to each other, which are at one place here.
+        // Without Record-Route, the two sides, which are at the same node, send requests directly to each other.
         let within = if record_route { 0.040 } else { 0.0 };
         assert!((of("disconnect_delay") - within).abs() < 1e-4, "{}", of("disconnect_delay"));
-        // The 200 goes back through the server; its ACK comes by the same way, or at once.
+        // The 200 passes the server. The ACK passes it too, or arrives immediately.
         let signal = 0.020 + if record_route { 0.020 } else { 0.0 };
         assert!((of("answer_signal_delay") - signal).abs() < 1e-4, "{}", of("answer_signal_delay"));
     }
@@ -123,10 +126,10 @@ application = { kind = "sip", scenario = "redirect", rate = 20, users = 40, call
     assert!(is_round_trip(mean(&runs, "redirect_delay")));
 }
 
-/// REGISTER is sent at 0, 0.5, 1.5, 3.5 s and then every 4 s until 31.5 s (timer E, RFC 3261 section 17.1.2.2): eleven times
-/// before timer F at 32 s. With loss p each way a transmission succeeds with q = (1 − p)², each by itself but for answers of
-/// earlier ones, all of which are answered: the registration fails with (1 − q)¹¹, and its mean delay is that of the first
-/// transmission of which both ways went well.
+/// REGISTER is sent at 0, 0.5, 1.5, 3.5 s and then every 4 s until 31.5 s (timer E, RFC 3261 section 17.1.2.2): eleven
+/// times before timer F expires at 32 s. With loss p in each direction, a transmission succeeds with probability q = (1
+/// − p)², independently of the others, because the server answers each of them. The registration fails with probability
+/// (1 − q)¹¹. Its delay is that of the first successful transmission.
 #[test]
 fn registrations_under_loss_are_as_computed() {
     const SENT: [f64; 11] = [0.0, 0.5, 1.5, 3.5, 7.5, 11.5, 15.5, 19.5, 23.5, 27.5, 31.5];
@@ -163,8 +166,8 @@ application = { kind = "sip", scenario = "register", rate = 40, users = 6000, se
     }
 }
 
-/// A server that takes 5 ms for each packet, and is asked 100 times a second by a Poisson process, is M/D/1: ρ = 0.5, so a
-/// request waits ρ/(2(1 − ρ)) · 5 ms = 2.5 ms and is served in 5 ms.
+/// A server that takes 5 ms for each packet and gets 100 Poisson requests per second is M/D/1 with ρ = 0.5: a request
+/// waits ρ/(2(1 − ρ)) · 5 ms = 2.5 ms and is served in 5 ms.
 #[test]
 fn a_server_that_takes_its_time_is_md1() {
     let flow = r#"
@@ -174,13 +177,13 @@ application = { kind = "sip", scenario = "options", rate = 100, server = { role 
     let runs = simulate(&network("", server, flow, &["options_delay"], "201 s"), None, 10, |_| true);
     let values: Vec<f64> = runs.iter().map(|run| run.responses["options_delay"]).collect();
     let interval = student(&values, 0.99).unwrap();
-    // The line takes some microseconds of each message.
+    // The transmission of a message on the line takes a few microseconds.
     let theory = 0.020 + 0.0075 + 0.000_005;
     assert!((interval.estimate - theory).abs() <= half(&interval) + 5e-6, "{interval:?}");
 }
 
-/// Beyond what it can do, each request is asked again before it is answered, and what the server carries collapses below what
-/// it carried before: the overload of RFC 5390.
+/// Above its capacity, each request is retransmitted before it is answered, and the throughput of the server falls
+/// below that of a lower load: the overload of RFC 5390.
 #[test]
 fn overload_makes_retransmissions() {
     let carried = |rate: u32| {
@@ -199,7 +202,7 @@ application = {{ kind = "sip", scenario = "options", rate = {rate}, most_calls =
     assert!(above.0 < 150.0 && above.1 > 2.0, "{above:?}");
 }
 
-/// The same file and seed: the same samples.
+/// The same file and seed give the same samples.
 #[test]
 fn the_same_seed_is_the_same_run() {
     let flow = r#"

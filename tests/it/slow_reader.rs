@@ -1,10 +1,10 @@
-//! Transfers to an application that reads slower than the network brings.
+//! Transfers to an application that reads more slowly than the network delivers.
 
 use netrig_core::{Subject, quantity};
 use netrig_test_support::ExperimentText;
 use netrig_tests::record;
 
-/// A transfer over 10 Mbit/s to an application that reads as `reads` says.
+/// A transfer over 10 Mbit/s. `reads` specifies how the receiving application reads.
 fn transfer(transport: &str, application: &str, reads: &str) -> String {
     ExperimentText::new("slow-reader", "60 s")
         .nodes("a b")
@@ -23,7 +23,7 @@ const TRANSPORTS: [&str; 4] = [
     "kind = \"sctp\"\nprofile = \"linux\"",
 ];
 
-/// Bytes per second that the application read after the first ten seconds.
+/// The rate at which the application reads after the first ten seconds, B/s.
 fn rate(text: &str) -> f64 {
     let [(_, tape)]: [_; 1] = record(text).try_into().ok().expect("one point");
     let read = tape.series(Subject::Flow(0), &quantity::RECEIVED_BYTES);
@@ -31,7 +31,7 @@ fn rate(text: &str) -> f64 {
     late.sum::<f64>() / 50.0
 }
 
-/// A rate of 1 Mbit/s, and 15 KB each 200 ms, are 125 and 75 kB/s, however fast the line is.
+/// Reading at 1 Mbit/s is 125 kB/s, and 15 KB every 200 ms are 75 kB/s, independently of the rate of the line.
 #[test]
 fn goodput_is_the_rate_at_which_the_application_reads() {
     for transport in TRANSPORTS {
@@ -45,7 +45,8 @@ fn goodput_is_the_rate_at_which_the_application_reads() {
     }
 }
 
-/// A reader that is faster than what comes is no limit: not of the five times that the slower ones above get.
+/// A reader that is faster than the network does not limit the transfer, which is more than five times as fast as those
+/// above.
 #[test]
 fn a_reader_that_is_faster_than_the_path_is_no_limit() {
     for transport in TRANSPORTS {
@@ -56,7 +57,7 @@ fn a_reader_that_is_faster_than_the_path_is_no_limit() {
     }
 }
 
-/// A file of 1 MB at 1 Mbit/s takes 8 s and ends when it has been read, with each step of 10 ms complete.
+/// A file of 1 MB that is read at 1 Mbit/s takes 8 s. It ends when the last byte has been read, in steps of 10 ms.
 #[test]
 fn a_file_has_come_when_it_has_been_read() {
     for transport in TRANSPORTS {

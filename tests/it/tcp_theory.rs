@@ -1,5 +1,5 @@
-//! TCP in the simulator against closed forms: whole experiments over a path whose round trip is 100 ms and whose rate
-//! is never the limit, so that the sender's rules alone decide.
+//! TCP in the simulator compared with closed forms. The experiments use a path with a round-trip time of 100 ms whose
+//! rate is never the limit, so the results depend on the rules of the sender only.
 
 use netrig_core::{Duration, Instant, Subject, quantity};
 use netrig_stats::theory::cubic::Cubic;
@@ -12,12 +12,13 @@ use netrig_tests::{Tape, record, simulate};
 
 /// Data in a full packet of 1500 B with timestamps.
 const SEGMENT: f64 = 1448.0;
-/// Of the path, packet times (0.1 µs) aside.
+/// Round-trip time of the path without transmission times (0.1 µs), s.
 const RTT: f64 = 0.1;
 const FLOW: Subject = Subject::Flow(0);
 const PATH: Subject = Subject::Path(0, 0);
 
-/// A bulk transfer under the `rfc` profile. `line` are keys of the data's direction, `tcp` constants of the endpoint.
+/// A bulk transfer with the profile `rfc`. `line` has keys of the link in the direction of the data, and `tcp` has
+/// constants of the endpoint.
 fn path(seconds: u32, line: &str, tcp: &str) -> String {
     ExperimentText::new("path", &format!("{seconds} s"))
         .with(r#"sample_every = "100 ms""#)
@@ -40,14 +41,14 @@ fn tape(text: &str) -> Tape {
     record(text).remove(0).1
 }
 
-/// Data packets sent in each round trip, from the one in which the first leave. The path's rounds are bursts that begin
-/// at whole multiples of 100 ms, so a sampling interval is a round.
+/// Number of data packets sent in each round trip, starting with the first that has any. Each round is a burst that
+/// begins at a multiple of 100 ms, so a sampling interval is a round.
 fn rounds(text: &str) -> Vec<u64> {
     let sent = tape(text).values(FLOW, &quantity::DATA_PACKETS_SENT);
     sent.into_iter().map(|n| n as u64).skip_while(|n| *n == 0).collect()
 }
 
-/// Segments per round trip delivered (`goodput`) or sent, over all but the first `settle` seconds.
+/// The rate of a metric after the first `settle` seconds.
 fn per_round(text: &str, settle: u32, metric: &str) -> f64 {
     let response =
         format!("[response.rate]\nof = \"flow.bulk\"\nmetric = \"{metric}\"\nafter = \"{settle} s\"\n");
@@ -58,7 +59,7 @@ fn periodic(every: u64) -> String {
     format!("loss = {{ kind = \"periodic\", every = {every} }}")
 }
 
-/// Prints a line of the validation table and holds the deviation to its bound.
+/// Prints a line of the validation table, and checks that the deviation is within its bound.
 #[track_caller]
 fn within(what: &str, measured: f64, theory: f64, bound: f64) {
     let off = measured / theory - 1.0;
@@ -66,9 +67,10 @@ fn within(what: &str, measured: f64, theory: f64, bound: f64) {
     assert!(off.abs() < bound, "{what}: {measured} for {theory}");
 }
 
-/// Slow start (RFC 5681 section 3.1, RFC 6928): ten segments, and one more for each acknowledgement. With one
-/// acknowledgement per segment, or with L = 2 of RFC 3465 and delayed ones, the window after k round trips is 10·2^k and
-/// 10·(2^k − 1) have been sent before: the series of Cardwell, Savage and Anderson (2000) section III.
+/// Slow start (RFC 5681 section 3.1, RFC 6928): the window is ten segments, and grows by one for each acknowledgement.
+/// With one acknowledgement per segment, or with L = 2 of RFC 3465 and delayed acknowledgements, the window after k
+/// round trips is 10·2^k, and 10·(2^k − 1) segments have been sent before: the series of Cardwell, Savage and Anderson
+/// (2000) section III.
 #[test]
 fn slow_start_of_tcp_doubles() {
     for tcp in ["ack_every = 1", "ack_every = 2\nslow_start_limit = 2"] {
@@ -84,11 +86,11 @@ fn slow_start_of_tcp_doubles() {
     }
 }
 
-/// Slow start with an acknowledgement for every second segment: w segments are answered by ⌊w/2⌋ acknowledgements, and
-/// the odd one waits for the first of the next round (which comes before the timer of 200 ms). So the window goes
-/// w → ⌊3w/2⌋, and what is sent in a round is less by the one that was left over. The geometric series 10·1.5^k is its
-/// bound from above, and it stays above 9·1.5^k + 1, for it loses at most half a segment a round:
-/// Σ ½·1.5^i = 1.5^k − 1.
+/// Slow start with an acknowledgement for every second segment: w segments cause ⌊w/2⌋ acknowledgements. An odd last
+/// segment is acknowledged together with the first segment of the next round, which arrives before the timer of 200 ms.
+/// The window therefore grows from w to ⌊3w/2⌋, and a round has one segment less if the previous round left one
+/// unacknowledged. The geometric series 10·1.5^k is an upper bound. 9·1.5^k + 1 is a lower bound, because at most half
+/// a segment is lost per round: Σ ½·1.5^i = 1.5^k − 1.
 #[test]
 fn slow_start_with_delayed_acknowledgements_grows_by_half() {
     let series = rounds(&path(3, "", "ack_every = 2"));
@@ -103,9 +105,10 @@ fn slow_start_with_delayed_acknowledgements_grows_by_half() {
     println!("slow start, delayed: {:?}", &series[..16]);
 }
 
-/// How long a file takes in slow start: the handshake's round trip, one less than [`SlowStart::round_trips`], and half a
-/// one for the last segment. To that come packet times: each round begins when the first acknowledgement of the one
-/// before has arrived, and its packets follow one another.
+/// The transfer time of a file in slow start: one round trip for the handshake, one less than
+/// [`SlowStart::round_trips`] for the data, and half a round trip for the last segment. Transmission times are added:
+/// each round begins when the first acknowledgement of the previous round has arrived, and its packets are sent back to
+/// back.
 #[test]
 fn a_file_takes_the_rounds_of_slow_start() {
     let time = |bytes: f64| bytes * 8.0 / 1e9;
@@ -116,7 +119,8 @@ fn a_file_takes_the_rounds_of_slow_start() {
         let theory = SlowStart::new(10.0, 1.0).expect("a window");
         let n = theory.round_trips(f64::from(segments)).expect("a number of segments");
         let in_last_round = f64::from(segments) - theory.sent_bytes(n - 1);
-        // SYN and SYN-ACK have 60 B, acknowledgements 52 B; that of the handshake goes with the first data.
+        // SYN and SYN-ACK have 60 B, and acknowledgements 52 B. The last acknowledgement of the handshake is sent with
+        // the first data.
         let handshake = RTT + 2.0 * time(60.0);
         let expected = handshake
             + f64::from(n - 1) * (RTT + time(1500.0) + time(52.0))
@@ -127,17 +131,19 @@ fn a_file_takes_the_rounds_of_slow_start() {
     }
 }
 
-/// The sawtooth as the exact sum over its finite windows, packet for packet.
+/// The sawtooth of the window under periodic loss, computed exactly packet by packet.
 ///
-/// One packet in n is lost. The loss of the j-th of the W packets of a round is noticed in the next one (RFC 6675, no
-/// PRR), of which j − 1 packets are answers to what came before, two to the first duplicates (RFC 3042), and one is
-/// the retransmission; after it nothing may go, for j + 2 ≥ W/2 are in flight. When the retransmission is acknowledged
-/// a round trip later the window is h = W/2, and grows by one each round. With W = 2h the tooth repeats if
+/// One packet in n is lost. If the j-th of the W packets of a round is lost, the loss is detected in the next round
+/// (RFC 6675, without PRR). This round has j − 1 packets sent upon acknowledgements of earlier packets, two upon the
+/// first duplicates (RFC 3042), and the retransmission. No further packets may be sent, because j + 2 ≥ W/2 packets are
+/// in flight. When the retransmission is acknowledged a round trip later, the window is h = W/2, and grows by one in
+/// each round. With W = 2h the tooth repeats if
 ///
 ///   n = (W − j) + (j + 2) + [h + (h + 1) + … + (W − 1)] + j = 3h(h + 1)/2 + j + 2, for h − 2 ≤ j ≤ 2h − 3,
 ///
-/// in h + 2 rounds that send j + 2, h, h + 1, …, 2h packets. Without the round in which the loss is noticed this is the
-/// tooth of Mathis, Semke, Mahdavi and Ott (1997) in whole segments, `periodic_loss` of the theory curves: h + 1 rounds.
+/// in h + 2 rounds that send j + 2, h, h + 1, …, 2h packets. Without the round in which the loss is detected, this is
+/// the tooth of Mathis, Semke, Mahdavi and Ott (1997) in whole segments, with h + 1 rounds (`periodic_loss` of the
+/// theory curves).
 #[test]
 fn the_sawtooth_is_the_sum_of_its_windows() {
     for (h, j) in [(25, 30), (81, 100), (258, 300)] {
@@ -145,7 +151,8 @@ fn the_sawtooth_is_the_sum_of_its_windows() {
         let ideal = PeriodicLoss::new((n - j - 2) as u32, 1, u32::MAX).expect("a period").cycle();
         assert_eq!(ideal.sent * (h + 1), (n - j - 2) * ideal.rounds, "{ideal:?}");
         let tcp = format!("recovery = \"sack\"\nprr = false\nack_every = 1\ninitial_ssthresh = {h}");
-        // Three quarters of an error in W are gone after each tooth; of fifteen the last six are compared.
+        // After each tooth, an initial error of W is reduced by three quarters. The last six of fifteen teeth are
+        // compared.
         let series = rounds(&path(15 * (h as u32 + 2) / 10, &periodic(n), &tcp));
         let tooth: Vec<u64> = [j + 2].into_iter().chain(h..=2 * h).collect();
         let teeth = &series[series.len() - 6 * tooth.len()..];
@@ -160,12 +167,12 @@ fn the_sawtooth_is_the_sum_of_its_windows() {
 
 /// Mathis, Semke, Mahdavi and Ott (1997): rate = MSS/RTT·C/√p, C = √(3/2b), under periodic loss.
 ///
-/// b is the number of rounds in which the window grows by a segment. RFC 5681 has two ways: counting bytes (section 3.1,
-/// recommended) makes b = 1 whether acknowledgements are delayed or not; SMSS²/cwnd for each acknowledgement (equation 3)
-/// makes b the segments per acknowledgement. The law holds for large windows: a tooth of W/2 rounds is a round
-/// longer, for the loss must be noticed, windows are whole, and a delayed acknowledgement holds back half a segment on
-/// average. That costs 1.6 to 2.3 % at p = 10⁻⁴ and falls as √p, so the variants that it costs more than 2 % start at
-/// p = 1/20000.
+/// b is the number of rounds in which the window grows by one segment. RFC 5681 has two methods: with byte counting
+/// (section 3.1, recommended), b = 1 with and without delayed acknowledgements; with SMSS²/cwnd for each
+/// acknowledgement (equation 3), b is the number of segments per acknowledgement. The law is valid for large windows.
+/// Three effects reduce the rate: a tooth of W/2 rounds has an additional round in which the loss is detected, windows
+/// are whole segments, and a delayed acknowledgement holds back half a segment on average. The reduction is 1.6 to 2.3
+/// % at p = 10⁻⁴ and falls as √p. Variants with more than 2 % therefore start at p = 1/20000.
 #[test]
 fn light_periodic_loss_obeys_mathis() {
     let variants = [
@@ -190,9 +197,9 @@ fn light_periodic_loss_obeys_mathis() {
 
 /// Padhye, Firoiu, Towsley and Kurose (1998), the full model (section 2.3, no window limit): packets sent per second.
 ///
-/// Conditions: b = 2 with equation 3 of RFC 5681, T0 = 1 s (the least timer; the path asks for less), and a sender of
-/// 1998: no limited transmit, F-RTO or PRR, which spare time-outs that the model has. The model loses all that follows
-/// a loss in its round; here each packet is lost by itself.
+/// Conditions: b = 2 with equation 3 of RFC 5681; T0 = 1 s, the minimum RTO, because the path would give less; and a
+/// sender of 1998 without limited transmit, F-RTO and PRR, which avoid time-outs that are in the model. In the model,
+/// all packets after a loss in the same round are lost; here each packet is lost independently.
 #[test]
 fn random_loss_obeys_padhye() {
     for recovery in ["newreno", "sack"] {
@@ -215,10 +222,10 @@ fn random_loss_obeys_padhye() {
 /// CUBIC's response function (RFC 9438 section 5.1), C = 0.4, β = 0.7: mean window
 /// (C·(3 + β)/(4·(1 − β)))^(1/4)·(RTT/p)^(3/4) segments, 187 and 1054 here.
 ///
-/// It is the mean of a cycle that ends where it began, at W_max. Whatever W_max is, the next one is W_max + C(T − K)³, with
-/// T the time in which n = 1/p packets are sent; since the window has its plateau where T = K, that moves by the third
-/// power of the distance, and a cycle that starts elsewhere stays there for thousands of losses. So the first loss is
-/// placed where slow start has reached W_max = 4/(3 + β) times the mean.
+/// It is the mean of a cycle that starts and ends at W_max. After a cycle from any W_max, the next one is W_max + C(T −
+/// K)³, where T is the time in which n = 1/p packets are sent. The window has its plateau at T = K, so W_max changes
+/// with the third power of the distance, and a cycle with another W_max stays there for thousands of losses. Therefore
+/// the first loss occurs when slow start has reached W_max = 4/(3 + β) times the mean.
 #[test]
 fn cubic_has_the_window_of_its_response_function() {
     for (every, first, seconds) in [(10_000u32, 700, 1000), (100_000, 3000, 800)] {
@@ -239,25 +246,25 @@ fn cubic_has_the_window_of_its_response_function() {
     }
 }
 
-/// The path fails for good after ten seconds; data is tried without end.
+/// The path fails permanently after ten seconds. Data are retransmitted without end.
 fn dead(tcp: &str) -> Tape {
     let outage = "[[event]]\nat = \"10 s\"\nlink = \"line\"\ndo = { down_for = \"900 s\" }\n";
     tape(&(path(800, "", &format!("data_retries = \"unbounded\"\nsend_window = 100\n{tcp}")) + outage))
 }
 
-/// When the retransmission timer ran out, in seconds after it was started last, and its value then.
+/// RTO at the last start of the retransmission timer before the outage, s, and the times of the expiries after this
+/// start, s.
 fn expiries(tape: &Tape) -> (f64, Vec<f64>) {
     let expiries = tape.series(PATH, &quantity::PATH_TIMEOUT);
-    // The sender's state is told after all that it does: the last time before the first expiry is when it last had
-    // something to do, and that (re)started the timer.
+    // The sender reports its state after each event. The last event before the first expiry (re)started the timer.
     let timer = tape.series(PATH, &quantity::RTO);
     let (started, rto) =
         *timer.iter().rfind(|(at, _)| *at < expiries[0].0).expect("a state before the outage");
     (rto, expiries.iter().map(|(at, _)| at.since(started).as_secs_f64()).collect())
 }
 
-/// RFC 6298 section 5: the n-th retransmission leaves RTO·(2ⁿ − 1) after the timer was started, each wait at most 60 s:
-/// 1, 3, 7, 15, 31, 63, 123, 183 … s, to the nanosecond.
+/// RFC 6298 section 5: the n-th retransmission is sent RTO·(2ⁿ − 1) after the start of the timer, with intervals of at
+/// most 60 s: 1, 3, 7, 15, 31, 63, 123, 183 … s, to the nanosecond.
 #[test]
 fn retransmissions_follow_the_doubling_timer() {
     let tape = dead("recovery = \"sack\"");
@@ -269,7 +276,7 @@ fn retransmissions_follow_the_doubling_timer() {
         assert!((expiry - theory.elapsed_s(n)).abs() < 1e-9, "expiry {n} at {expiry} s");
     }
     println!("RTO series, theory and measured: {:?}", &found[..9]);
-    // What is sent then, and only then.
+    // After the outage, packets are sent at the expiries only.
     let first = tape.series(PATH, &quantity::PATH_TIMEOUT)[0].0;
     let sent = tape.series(FLOW, &quantity::DATA_PACKETS_SENT);
     let moments: Vec<Instant> =
@@ -282,8 +289,8 @@ fn retransmissions_follow_the_doubling_timer() {
     assert_eq!(moments, expected);
 }
 
-/// RFC 8985 section 7.3: a tail loss probe goes two round trips after the last acknowledgement, and starts the timer
-/// anew; from there the series is the same.
+/// RFC 8985 section 7.3: a tail loss probe is sent two round trips after the last acknowledgement, and restarts the
+/// timer. The series after it is the same.
 #[test]
 fn the_doubling_timer_starts_with_the_tail_loss_probe() {
     let tape = dead("recovery = \"rack\"");
@@ -297,8 +304,8 @@ fn the_doubling_timer_starts_with_the_tail_loss_probe() {
     assert_eq!(first.since(probe), Duration::from_secs(1));
 }
 
-/// The same series for the SYN (RFC 6298 section 5.7, RFC 9293 section 3.8.3): 0, 1, 3, 7, 15, 31, 63, 123 s, and after seven
-/// retransmissions the opening fails with the eighth expiry, at 183 s.
+/// The same series for the SYN (RFC 6298 section 5.7, RFC 9293 section 3.8.3): 0, 1, 3, 7, 15, 31, 63, 123 s. After
+/// seven retransmissions, the opening fails at the eighth expiry, at 183 s.
 #[test]
 fn a_syn_without_answer_follows_the_doubling_timer() {
     let outage = "[[event]]\nat = \"0 s\"\nlink = \"line\"\ndo = { down_for = \"900 s\" }\n";
@@ -313,9 +320,10 @@ fn a_syn_without_answer_follows_the_doubling_timer() {
     assert_eq!(closed, [(Instant::ZERO + Duration::from_secs_f64(theory.elapsed_s(8)), 2.0)]);
 }
 
-/// Objects of 100 KB every 100 ms over a path whose round trip grows from 50 to 230 ms after half a minute, in the profile
-/// `linux`. A kernel needed 1570 ms for an object between 31 and 35 s, for CUBIC's time had stood still while the
-/// application was the limit; with a clock that runs on the window leaps, and an object takes 194 ms.
+/// Objects of 100 KB every 100 ms over a path whose round-trip time grows from 50 to 230 ms after half a minute, with
+/// the profile `linux`. A Linux kernel needed 1570 ms for an object between 31 and 35 s, because the clock of CUBIC
+/// stops while the application is the limit. If the clock did not stop, the window would jump, and an object would take
+/// 194 ms.
 #[test]
 fn an_application_limited_cubic_is_as_slow_as_that_of_the_kernel() {
     let text = ExperimentText::new("application-limited", "36 s")

@@ -1,9 +1,10 @@
-//! A test is found by its name: other documents name tests, and a filter of the test runner takes a part of a name.
+//! The names of tests are unique, because documents refer to tests by name, and a filter of the test runner is a part
+//! of a name.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-/// All Rust files below a folder.
+/// Adds all Rust files below a folder to `found`.
 fn sources(folder: &Path, found: &mut Vec<PathBuf>) {
     for entry in std::fs::read_dir(folder).expect("a folder of sources").flatten() {
         let path = entry.path();
@@ -15,7 +16,7 @@ fn sources(folder: &Path, found: &mut Vec<PathBuf>) {
     }
 }
 
-/// The names of the test functions of a source: what follows the next `fn` after a line that is `#[test]`.
+/// The names of the test functions of a source: each follows the next `fn` after a line `#[test]`.
 fn tests_of(source: &str) -> impl Iterator<Item = &str> {
     let attributes = source.match_indices("#[test]").filter(|(at, attribute)| {
         let before = source[..*at].rsplit('\n').next().unwrap_or_default();
@@ -28,7 +29,7 @@ fn tests_of(source: &str) -> impl Iterator<Item = &str> {
     })
 }
 
-/// The names of all test functions of the workspace, each with the files that have one of this name.
+/// The names of all test functions of the workspace, each with the files that have a test of this name.
 pub(crate) fn test_names() -> BTreeMap<String, Vec<PathBuf>> {
     let top = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
     let mut files = Vec::new();

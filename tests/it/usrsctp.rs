@@ -1,4 +1,5 @@
-//! netrig's SCTP against usrsctp, each as sender and as receiver, opening and being opened.
+//! Interoperability of netrig's SCTP with usrsctp. Each is the sender and the receiver, and each initiates the
+//! association.
 
 use std::fs;
 use std::path::Path;
@@ -13,13 +14,13 @@ use netrig_link::{Bernoulli, LineSettings, Loss, Queue};
 use netrig_transport::sctp::{Config, RetransmitTo};
 use netrig_transport::{Incident, PathId, PathState, Profile};
 
-/// What a transfer sends, bytes: 10 MB on five streams.
+/// Bytes of a transfer: 10 MB on five streams.
 const SIZE: u64 = 10_000_000;
 
-/// A packet of 1500 B carries at most 1452 B of user data: a transfer takes at least so many packets.
+/// Minimum number of packets of a transfer: a packet of 1500 B has at most 1452 B of user data.
 const FEWEST: u64 = SIZE / 1452;
 
-/// Most messages take several chunks.
+/// Maximum length of a message, bytes, so that most messages take several chunks.
 const LONGEST_MESSAGE: usize = 8000;
 
 /// The type of an ABORT chunk (RFC 9260 section 3.2).
@@ -28,20 +29,21 @@ const ABORT: u8 = 6;
 /// One transfer of [`SIZE`] bytes.
 struct Transfer {
     sender: Side,
-    /// Who opens the association.
+    /// The side that initiates the association.
     opener: Side,
-    /// Who closes it: the sender when it has given all, or the receiver when it has all.
+    /// The side that shuts the association down: the sender after it has handed over all data, or the receiver after it
+    /// has received all.
     closer: Side,
     paths: u8,
-    /// Share of packets lost on each path, each way.
+    /// Share of packets lost on each path in each direction.
     loss: f64,
     config: Config,
     peer_path_max_retrans: Option<u16>,
-    /// What happens when so much is through.
+    /// An event after this number of bytes.
     middle: Option<(u64, Middle)>,
 }
 
-/// What can happen in the middle of a transfer.
+/// An event during a transfer.
 #[derive(Clone, Copy, PartialEq)]
 enum Middle {
     /// The receiver's interface on path 0 goes down.
@@ -50,7 +52,7 @@ enum Middle {
     Abort,
 }
 
-/// What came of it.
+/// The results of a transfer.
 struct Report {
     outcome: Outcome,
     peer: Peer,
@@ -60,7 +62,7 @@ struct Report {
 }
 
 impl Transfer {
-    /// Over one path without loss; the sender opens and closes.
+    /// A transfer over one path without loss. The sender initiates the association and shuts it down.
     fn new(sender: Side) -> Self {
         Self {
             sender,
@@ -74,7 +76,7 @@ impl Transfer {
         }
     }
 
-    /// Over two paths, of which the primary fails at half-time.
+    /// A transfer over two paths. The primary path fails halfway.
     fn failing(sender: Side) -> Self {
         Self { paths: 2, middle: Some((SIZE / 2, Middle::PathFails)), ..Self::new(sender) }
     }
@@ -83,7 +85,7 @@ impl Transfer {
         if self.sender == Side::Netrig { Side::Peer } else { Side::Netrig }
     }
 
-    /// Carries it out.
+    /// Runs the transfer.
     fn run(&self, tools: &Tools, name: &str) -> Report {
         let network = Arc::new(Network::new(self.paths));
         let sent = content();
@@ -92,7 +94,7 @@ impl Transfer {
         for (stream, data) in sent.iter().enumerate().filter(|_| self.sender == Side::Peer) {
             fs::write(folder.join(stream.to_string()), data).expect("a file can be written");
         }
-        // The sender sees a failure only by its silence, and so does the capture beside it.
+        // The capture is at the sender, whose interfaces stay up when a path fails.
         let capture = Capture::start(&network, self.sender);
         let (plan, user, line) = (self.plan(&folder), self.user(&network, &sent), line(self.loss));
         let (mut peer, driver);
@@ -146,7 +148,7 @@ impl Transfer {
         }
     }
 
-    /// What holds for a transfer that runs to its end: all bytes, in order on each stream, and an orderly end
+    /// Checks a complete transfer: all bytes arrive in order on each stream, and the association is shut down orderly
     /// at both ends.
     fn assert_complete(&self, report: &Report) {
         let Report { outcome, peer, findings, sent, received } = report;
@@ -161,14 +163,15 @@ impl Transfer {
         let closed_by_netrig = peer.when("shutdown event").is_some();
         assert_eq!(closed_by_netrig, self.closer == Side::Netrig, "{:?}", peer.said());
         report.assert_sound(FEWEST);
-        // SHUTDOWN, SHUTDOWN ACK, SHUTDOWN COMPLETE, and no ABORT.
+        // There are SHUTDOWN, SHUTDOWN ACK and SHUTDOWN COMPLETE, and no ABORT.
         assert!([7, 8, 14].iter().all(|kind| findings.chunk_types.contains(kind)), "{findings:?}");
         assert!(!findings.chunk_types.contains(&ABORT), "{findings:?}");
     }
 }
 
 impl Report {
-    /// Wireshark has nothing to object to, and saw at least so many packets; netrig understood all that it got.
+    /// Checks that Wireshark finds no errors in at least `fewest` packets, and that netrig could parse all received
+    /// packets.
     fn assert_sound(&self, fewest: u64) {
         let findings = &self.findings;
         assert_eq!(self.outcome.undecodable, []);
@@ -177,8 +180,9 @@ impl Report {
         assert!(findings.malformed.is_empty(), "{findings:?}");
     }
 
-    /// netrig's data moved from path 0 to path 1 when path 0 came into `state`; path 1 carried none before and path 0
-    /// none after, as the log and the capture say. Returns when, and the time-outs from the failure on.
+    /// Checks in the log and the capture that netrig's data moved from path 0 to path 1 when path 0 changed to `state`:
+    /// path 1 carried no data before, and path 0 none after. Returns the time of the change, and the time-outs since
+    /// the failure.
     fn assert_moved(&self, state: PathState) -> (Instant, Vec<Duration>) {
         let (outcome, log) = (&self.outcome, self.outcome.log());
         let down = outcome.step_at.expect("the path failed");
@@ -198,13 +202,13 @@ impl Report {
         let [first, second] = [0, 1].map(|path| &outcome.paths[path]);
         assert!(first.data_sent.last().is_some_and(|last| *last <= failed), "{log}");
         assert!(second.data_sent.first().is_some_and(|first| *first >= failed), "{log}");
-        // Half of the bytes, less what was outstanding, had to take the second path.
+        // Half of the bytes, without those that were outstanding, took the second path.
         let over_second = self.findings.data_to(second.addresses.remote);
         assert!(over_second > FEWEST / 3, "{:?}", self.findings);
         (failed, timeouts.collect())
     }
 
-    /// What happened, for whoever looks (`--nocapture`).
+    /// Prints the events of the transfer (visible with `--nocapture`).
     fn tell(&self, name: &str) {
         let Self { outcome, peer, findings, .. } = self;
         let counters = &outcome.counters;
@@ -237,12 +241,12 @@ impl Report {
     }
 }
 
-/// A profile's constants, with as many streams as the peer has.
+/// The constants of a profile, with the peer's number of streams.
 fn config(profile: Profile) -> Config {
     Config { streams: STREAMS, ..Config::of(profile) }
 }
 
-/// What each stream carries.
+/// The data of each stream.
 fn content() -> Vec<Arc<[u8]>> {
     let bytes = |stream: u16| {
         let mut random = Seeds::new(1).stream(&format!("content/{stream}"));
@@ -252,7 +256,7 @@ fn content() -> Vec<Arc<[u8]>> {
     (0..STREAMS).map(bytes).collect()
 }
 
-/// A line that is fast enough not to be what is tested.
+/// The settings of a line whose rate is not the limit.
 fn line(loss: f64) -> LineSettings {
     let queue = Queue::Fifo(Fifo { packets: Some(1000), ..Fifo::default() });
     let probability = Fraction::new(loss).expect("a share");
@@ -263,7 +267,7 @@ fn line(loss: f64) -> LineSettings {
     }
 }
 
-/// What arrived at the peer, stream by stream.
+/// The data of each stream that the peer has received.
 fn read(folder: &Path) -> Vec<Vec<u8>> {
     let stream = |stream: u16| fs::read(folder.join(stream.to_string())).expect("the peer wrote a file");
     (0..STREAMS).map(stream).collect()
@@ -287,7 +291,7 @@ fn usrsctp_sends_10_mb_at_5_percent_loss() {
     assert_lossy(&report.outcome);
 }
 
-/// The lines lost what they were to lose, both ways: 5 %, give or take five standard deviations.
+/// Checks that the lines lost 5 % of the packets in both directions, within five standard deviations.
 fn assert_lossy(outcome: &Outcome) {
     for line in [&outcome.paths[0].outward, &outcome.paths[0].inward] {
         let packets = line.offered.packets as f64;
@@ -296,7 +300,8 @@ fn assert_lossy(outcome: &Outcome) {
     }
 }
 
-/// The receiver opens, as a client that fetches does, and closes when it has all; netrig has Linux's constants.
+/// The receiver initiates the association, as a client does, and shuts it down after it has received all data. netrig
+/// uses the constants of Linux.
 #[test]
 fn netrig_serves_on_five_streams() {
     let Some(tools) = Tools::find() else { return };
@@ -316,8 +321,8 @@ fn usrsctp_serves_on_five_streams() {
     transfer.assert_complete(&report);
 }
 
-/// RFC 9260 section 8.2 with retransmissions on the same path and without RFC 7829: the path is given up when
-/// its timer has run out once more often than Path.Max.Retrans, after RTO + 2 RTO + 4 RTO here.
+/// RFC 9260 section 8.2 with retransmissions on the same path and without RFC 7829: the path becomes inactive when the
+/// number of time-outs exceeds Path.Max.Retrans, here after RTO + 2 RTO + 4 RTO.
 #[test]
 fn netrig_fails_over_from_an_inactive_path() {
     let Some(tools) = Tools::find() else { return };
@@ -329,12 +334,12 @@ fn netrig_fails_over_from_an_inactive_path() {
     transfer.assert_complete(&report);
     let (moved, timeouts) = report.assert_moved(PathState::Inactive);
     assert_eq!(timeouts, [1, 2, 4].map(Duration::from_secs));
-    // The timer was last started before the failure, or by a SACK that was on its way at that moment.
+    // The timer was last started before the failure, or by a SACK that was in transit then.
     let down = report.outcome.step_at.expect("the path failed");
     assert!(moved - down > Duration::from_secs(6), "{}", report.outcome.log());
 }
 
-/// RFC 7829 section 3.2: a path that is potentially failed is spared from the first time-out on.
+/// RFC 7829 section 3.2: no new data are sent over a potentially failed path, from the first time-out on.
 #[test]
 fn netrig_fails_over_from_a_potentially_failed_path() {
     let Some(tools) = Tools::find() else { return };

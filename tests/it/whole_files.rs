@@ -1,5 +1,5 @@
-//! A file arrives whole: whatever the transport, the size of its messages, the number of streams and the loss, a
-//! connection that closes with everything delivered has delivered every byte.
+//! Files arrive completely: with any transport, message size, number of streams and loss, a connection that reports
+//! complete delivery has delivered every byte.
 
 use netrig_test_support::ExperimentText;
 use netrig_tests::simulate;

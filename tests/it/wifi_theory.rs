@@ -1,11 +1,11 @@
-//! Saturated WiFi against its closed forms, in whole experiments: one station within 0.3 %, two within 1 % of Bianchi's
-//! model with the slot rule of the standard.
+//! Saturated WiFi in whole experiments compared with its closed forms: one station within 0.3 %, two within 1 % of
+//! Bianchi's model with the slot rule of the standard.
 
 use netrig_stats::theory::dcf::{Airtimes, Saturation, SlotRule};
 use netrig_test_support::ExperimentText;
 use netrig_tests::simulate;
 
-/// Phones that send more than there is air for.
+/// Phones that offer more traffic than the channel can carry.
 fn cell(standard: &str, rate: &str, phones: u32, payload: u32) -> String {
     ExperimentText::new("cell", "21 s")
         .table("node.phone", &format!("count = {phones}"))
@@ -27,13 +27,13 @@ fn cell(standard: &str, rate: &str, phones: u32, payload: u32) -> String {
         .build()
 }
 
-/// Data and its answer: airtimes of 1500, 770 and 405 B by tables 17-4 and 19-27 of IEEE Std 802.11-2016, in
-/// microseconds.
+/// The frames of a standard at one rate. `data` has the airtimes of 1500, 770 and 405 B by tables 17-4 and 19-27 of
+/// IEEE Std 802.11-2016, µs.
 struct Frames {
     standard: &'static str,
     rate: &'static str,
     rule: SlotRule,
-    /// DIFS or AIFS.
+    /// DIFS or AIFS, µs.
     idle: f64,
     data: [f64; 3],
 }
@@ -58,10 +58,11 @@ const CELLS: [Frames; 2] = [
 const SLOT: f64 = 9.0;
 const SIFS: f64 = 10.0;
 const ACK: f64 = 34.0;
-/// SIFS, a slot, and the preamble of an answer that does not come.
+/// SIFS, a slot, and the preamble of a missing ACK, µs.
 const ACK_TIMEOUT: f64 = 39.0;
 
-/// Goodput against theory at TCP's payloads of 1460, 730 and 365 B, which are 12 B more behind headers of UDP.
+/// Compares the goodput with theory for packets as long as those of TCP payloads of 1460, 730 and 365 B. With UDP
+/// headers the payloads are 12 B longer.
 fn hold(phones: u32, within: f64) {
     for Frames { standard, rate, rule, idle, data } in CELLS {
         let saturation = Saturation::new(phones, 15, 1023, 7, rule).expect("a cell");

@@ -1,4 +1,4 @@
-//! What tests that concern more than one crate have in common. The tests are under `tests/it`.
+//! Common parts of the tests that concern more than one crate. The tests are in `tests/it`.
 #![forbid(unsafe_code)]
 
 mod tape;
@@ -17,22 +17,22 @@ pub use tshark::{dissect, has_tshark};
 /// The factors of a point with their levels.
 pub type Levels = BTreeMap<String, String>;
 
-/// What one run measured.
+/// The results of one run.
 pub struct Measured {
     /// The factors with their levels.
     pub levels: Levels,
-    /// From 1.
+    /// The number of the replication, from 1.
     pub replication: u32,
-    /// What the run says of itself.
+    /// The outcome that the run reports.
     pub outcome: RunOutcome,
-    /// The responses that it could measure.
+    /// The values of the responses that have one.
     pub responses: BTreeMap<String, f64>,
 }
 
-/// Simulates replications 1 to `n` of every point of an experiment at which `wanted` holds.
+/// Simulates replications 1 to `n` of each point of an experiment that `wanted` selects.
 ///
 /// # Panics
-/// If the file is wrong or a run fails: in a test that is the finding.
+/// If the file is wrong or a run fails, which makes the test fail.
 pub fn simulate(text: &str, paper: Option<&str>, n: u32, wanted: impl Fn(&Levels) -> bool) -> Vec<Measured> {
     let paper =
         paper.map(|paper| Paper::parse(paper).unwrap_or_else(|errors| panic!("paper.toml: {errors:?}")));
@@ -59,8 +59,8 @@ pub fn simulate(text: &str, paper: Option<&str>, n: u32, wanted: impl Fn(&Levels
     all
 }
 
-/// Simulates the first replication of every point of an experiment, and keeps all that the runs report: traces of the
-/// endpoints and the time line too.
+/// Simulates the first replication of every point of an experiment. Returns everything that the runs report, including
+/// traces of the endpoints and the time line.
 ///
 /// # Panics
 /// As [`simulate`].
@@ -78,8 +78,8 @@ pub fn record(text: &str) -> Vec<(Levels, Tape)> {
     all
 }
 
-/// Simulates one replication of an experiment of one point, and keeps all that the run reports and all that passes these
-/// nodes.
+/// Simulates one replication of an experiment with one point. Returns everything that the run reports, and the packets
+/// at these nodes.
 ///
 /// # Panics
 /// As [`simulate`], and if there is no such node.

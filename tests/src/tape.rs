@@ -1,8 +1,8 @@
-//! Everything that a run reports.
+//! A record of everything that a run reports.
 
 use netrig_core::{Frame, Heading, Instant, Note, Quantity, Sample, Sink, Subject, pcapng};
 
-/// Keeps all samples and the time line of a run, and what passes some of its nodes.
+/// A sink that stores all samples and the time line of a run, and the packets at the interfaces of selected nodes.
 #[derive(Default)]
 pub struct Tape {
     samples: Vec<(Subject, Sample)>,
@@ -14,41 +14,41 @@ pub struct Tape {
 /// A packet at an interface.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Seen {
-    /// When.
+    /// The time.
     pub at: Instant,
-    /// The node, by its place in the scenario.
+    /// The index of the node in the scenario.
     pub node: u32,
-    /// The link that the interface leads to.
+    /// The index of the interface's link.
     pub link: u32,
-    /// Which way.
+    /// The direction, seen from the node.
     pub heading: Heading,
-    /// From the IP header on.
+    /// The packet from the IP header on.
     pub bytes: Vec<u8>,
 }
 
 impl Tape {
-    /// One that keeps what passes these nodes, by their places in the scenario.
+    /// A tape that also stores the packets at these nodes, given by their indices in the scenario.
     pub fn at(nodes: Vec<u32>) -> Self {
         Self { nodes, ..Self::default() }
     }
 
-    /// What passed the interface of a node to a link, one way.
+    /// The packets that passed the interface of a node to a link in one direction.
     pub fn frames(&self, node: u32, link: u32, heading: Heading) -> Vec<&Seen> {
         let theirs = |seen: &&Seen| (seen.node, seen.link, seen.heading) == (node, link, heading);
         self.frames.iter().filter(theirs).collect()
     }
 
-    /// All that was seen, in the order of time.
+    /// All packets in the order of time.
     pub fn all_frames(&self) -> &[Seen] {
         &self.frames
     }
 
-    /// All samples, in the order in which they were taken.
+    /// All samples in the order in which they were taken.
     pub fn samples(&self) -> &[(Subject, Sample)] {
         &self.samples
     }
 
-    /// A capture of what passed a node, as pcapng; its interfaces are numbered as the links are.
+    /// A capture of the packets at a node, as pcapng. The interfaces have the numbers of the links.
     pub fn capture(&self, node: u32) -> Vec<u8> {
         let mut file = Vec::new();
         pcapng::section(&mut file, "netrig", "a test");
@@ -70,7 +70,7 @@ impl Tape {
         self.samples.iter().filter(|(of, s)| wanted(of, s)).map(|(_, s)| (s.at, s.value)).collect()
     }
 
-    /// Only the values of [`series`](Self::series).
+    /// The values of [`series`](Self::series) without their times.
     pub fn values(&self, subject: Subject, quantity: &'static Quantity) -> Vec<f64> {
         self.series(subject, quantity).into_iter().map(|(_, value)| value).collect()
     }

@@ -1,4 +1,4 @@
-//! tshark, who knows nothing of netrig, reads captures.
+//! Captures are read by tshark, which is independent of netrig.
 #![allow(
     clippy::disallowed_types,
     clippy::disallowed_methods,
@@ -8,7 +8,7 @@
 use std::io::Write as _;
 use std::process::{Command, Stdio};
 
-/// Whether tshark is here; if not, says so past the test harness, which would hide it.
+/// Whether tshark is installed. If not, prints a message directly to stderr, because the test harness would hide it.
 pub fn has_tshark() -> bool {
     let found = Command::new("tshark")
         .arg("--version")
@@ -22,18 +22,19 @@ pub fn has_tshark() -> bool {
     found
 }
 
-/// What tshark says of each packet: the fields that were asked for, of which one may occur several times. Numbers of TCP
-/// are as they stand in the packets.
+/// The requested fields of each packet, as tshark prints them. A field may have several values. TCP sequence numbers
+/// are absolute.
 ///
 /// # Panics
-/// If tshark cannot read the capture: in a test that is the finding.
+/// If tshark cannot read the capture, which makes the test fail.
 pub fn dissect(capture: &[u8], filter: &str, fields: &[&str]) -> Vec<Vec<Vec<String>>> {
     let folder = tempfile::tempdir().unwrap_or_else(|error| panic!("a folder for the test: {error}"));
     let file = folder.path().join("test.pcapng");
     std::fs::write(&file, capture).unwrap_or_else(|error| panic!("{}: {error}", file.display()));
     let mut command = Command::new("tshark");
     command.args(["-n", "-Y", filter, "-T", "fields", "-E", "separator=|", "-E", "aggregator=;"]);
-    // No user settings; and the checks that are off by default, because a host's network card often computes the checksums.
+    // tshark runs without user settings, and with checksum verification. It is off by default, because often the
+    // network card computes the checksums.
     for preference in [
         "ip.check_checksum:TRUE",
         "tcp.check_checksum:TRUE",

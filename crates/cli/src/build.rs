@@ -1,4 +1,4 @@
-//! The build. It is part of a run's identity: numbers of two builds are never mixed.
+//! The identity of the build. It is part of a run's identity, so that results of two builds are never mixed.
 
 use std::fs::File;
 use std::io::Read as _;
@@ -7,7 +7,7 @@ use std::sync::LazyLock;
 use netrig_core::text::hex;
 use sha2::{Digest, Sha256};
 
-/// Version and commit, `0.1.0+abc1234`; if the source tree was changed, also the executable's own hash.
+/// Version and commit, `0.1.0+abc1234`; if the source tree had uncommitted changes, also a hash of the executable.
 pub static BUILD: LazyLock<String> = LazyLock::new(|| {
     let clean = concat!(env!("CARGO_PKG_VERSION"), "+", env!("NETRIG_COMMIT"));
     if env!("NETRIG_DIRTY") != "true" {
@@ -22,7 +22,7 @@ pub static BUILD: LazyLock<String> = LazyLock::new(|| {
 /// The first eight hexadecimal digits of the executable's SHA-256.
 fn executable_hash() -> Option<String> {
     let mut executable = File::open(std::env::current_exe().ok()?).ok()?;
-    // In pieces: an agent may have less memory than the size of its executable.
+    // The file is read in pieces, because an agent may have less memory than the size of its executable.
     let (mut hash, mut piece) = (Sha256::new(), vec![0; 64 << 10]);
     loop {
         match executable.read(&mut piece).ok()? {

@@ -1,4 +1,4 @@
-//! Files that are to be written: a part of an experiment never takes the place of more of it.
+//! Protection of output files: a file made from a part of an experiment does not replace a file made from more of it.
 
 use std::io::{Read as _, Seek as _, SeekFrom};
 use std::path::Path;
@@ -8,21 +8,21 @@ use netrig_report::Coverage;
 
 use crate::failure::Failure;
 
-/// Length of the part at the end of a file that is searched for its stamp, bytes. The stamp follows a page or a drawing, or is in
-/// the footer of a Parquet file.
+/// Length of the part at the end of a file that is searched for its stamp, bytes. The stamp is at the end of an HTML
+/// page or an SVG drawing, or in the footer of a Parquet file.
 const STAMPED: u64 = 1 << 20;
 
-/// What is at the path of a file that is to be written.
+/// The present content of the path of an output file.
 enum Occupant {
     /// Nothing that could be lost: no file, an empty one, a pipe or a device.
     Nothing,
-    /// A file that does not say what it was made from.
+    /// A file without a statement of the runs from which it was made.
     Unknown,
     Known(Coverage),
 }
 
-/// Refuses to replace a file that was made of more than `new`. If `new` is a part, it also refuses a file whose content is
-/// unknown.
+/// Returns an error if `out` is a file that was made from more runs than `new`, or if `new` covers only a part of the
+/// experiment and the coverage of `out` is unknown.
 pub fn may_replace(new: &Coverage, out: &Path) -> Result<(), Failure> {
     let was = match Occupant::of(out) {
         Occupant::Known(there) if there.is_lost_to(new) => format!("was made from {}", there.words()),
@@ -36,7 +36,7 @@ pub fn may_replace(new: &Coverage, out: &Path) -> Result<(), Failure> {
     )))
 }
 
-/// Refuses to replace what more runs made by a file of one run.
+/// Returns an error if `out` was made from more than one run and would be replaced by a file of one run.
 pub fn spare(out: &Path, force: bool) -> Result<(), Failure> {
     match Occupant::of(out) {
         Occupant::Known(there) if there.runs() > 1 && !force => Err(Failure::request(format!(
@@ -54,7 +54,7 @@ impl Occupant {
         Self::within(path, user_file::LONGEST_DATA)
     }
 
-    /// The same. A document or a table of more than `longest` bytes has an unknown coverage.
+    /// As [`Self::of`]. The coverage of a document or a table of more than `longest` bytes is unknown.
     fn within(path: &Path, longest: u64) -> Self {
         let Ok(about) = path.metadata() else { return Self::Nothing };
         if !about.is_file() || about.len() == 0 {
@@ -94,7 +94,7 @@ mod tests {
             assert_eq!(made.words(), "1 point and 2 runs on sim", "{name}");
             assert!(matches!(Occupant::within(&path, length - 1), Occupant::Unknown), "{name}");
         }
-        // A stamp is found after any number of bytes.
+        // The limit does not apply to files with a stamp.
         let page = folder.path().join("report.html");
         std::fs::write(&page, "<!-- netrig-coverage: whole 1 2 sim x; -->\n").expect("a file");
         assert!(matches!(Occupant::within(&page, 1), Occupant::Known(_)));

@@ -1,4 +1,4 @@
-//! How the program ends if it cannot do what was asked.
+//! How the program ends if a request fails.
 
 use std::fmt::Display;
 use std::io::Write;
@@ -15,7 +15,7 @@ pub enum Failure {
     Failed(String),
     /// The tester itself was the limit: exit code 3.
     Tester(String),
-    /// The user interrupted it, and there is nothing to show: exit code 130.
+    /// The user interrupted the program before there was a result: exit code 130.
     Interrupted,
     /// The reader of the output closed the pipe: no message, exit code 0.
     BrokenPipe,
@@ -48,7 +48,7 @@ impl Failure {
             Self::Interrupted => ("interrupted before there was anything to show", INTERRUPTED),
             Self::BrokenPipe => return ExitCode::SUCCESS,
         };
-        // Diagnostics of a file begin with the word `error`, and an interruption is no error.
+        // Diagnostics of a file already begin with `error`. An interruption is not an error.
         let is_error = code != INTERRUPTED && !why.starts_with("error");
         let prefix = if is_error { "error: " } else { "" };
         // If even stderr is closed, nothing can be printed.
@@ -57,7 +57,7 @@ impl Failure {
     }
 }
 
-/// Prints to stdout, and detects a closed pipe.
+/// Prints a line to stdout. The failure of a closed pipe is [`Failure::BrokenPipe`].
 pub fn print(text: impl Display) -> Result<(), Failure> {
     writeln!(std::io::stdout().lock(), "{text}").map_err(|error| unwritten(&error))
 }
@@ -67,7 +67,7 @@ pub fn print_json(document: &impl Serialize) -> Result<(), Failure> {
     print(serde_json::to_string_pretty(document).map_err(Failure::failed)?)
 }
 
-/// Prints a document as JSON, or its text.
+/// Prints a document as JSON if `as_json` is true; otherwise prints its text.
 pub fn print_report(
     as_json: bool,
     document: &impl Serialize,
@@ -76,7 +76,8 @@ pub fn print_report(
     if as_json { print_json(document) } else { print(text().trim_end()) }
 }
 
-/// The exit code of a measurement: it was interrupted, the tester was the limit, or the result is not good.
+/// The exit code of a measurement: [`INTERRUPTED`], or [`TESTER`] if the measurement is not valid, or [`FAILED`] if the
+/// result is not good.
 pub fn exit_code(interrupted: bool, valid: bool, is_good: bool) -> ExitCode {
     match (interrupted, valid, is_good) {
         (true, ..) => ExitCode::from(INTERRUPTED),
@@ -86,7 +87,7 @@ pub fn exit_code(interrupted: bool, valid: bool, is_good: bool) -> ExitCode {
     }
 }
 
-/// Output that could not be written; nothing to say to a reader that has gone.
+/// The failure of output that could not be written. A closed pipe needs no message.
 pub fn unwritten(error: &std::io::Error) -> Failure {
     match error.kind() {
         std::io::ErrorKind::BrokenPipe => Failure::BrokenPipe,

@@ -11,7 +11,7 @@ pub fn read(path: &Path) -> Result<String, Failure> {
     user_file::read_text(path, user_file::LONGEST_DATA).map_err(|error| unreadable(path, &error))
 }
 
-/// The bytes of a file, at most `limit`.
+/// The bytes of a file. A file of more than `limit` bytes is an error.
 pub fn read_bytes(path: &Path, limit: u64) -> Result<Vec<u8>, Failure> {
     user_file::read(path, limit).map_err(|error| unreadable(path, &error))
 }
@@ -25,7 +25,7 @@ pub fn random_seed() -> Result<u64, Failure> {
     random().map(u64::from_le_bytes).map_err(|error| Failure::failed(format!("no random seed: {error}")))
 }
 
-/// A password in a variable of the environment.
+/// The password in the environment variable `name`.
 pub fn password(name: &str) -> Result<String, Failure> {
     std::env::var(name).map_err(|error| Failure::request(format!("the password in `{name}`: {error}")))
 }

@@ -1,4 +1,4 @@
-//! Ctrl-C, and the signals that ask a program to end.
+//! Handling of SIGINT (Ctrl-C), SIGTERM and SIGHUP.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use crate::failure::{Failure, INTERRUPTED};
 use netrig_sip_tester::screen::terminal;
 
-/// A flag that the first Ctrl-C sets. The second ends the program at once.
+/// Returns a flag that the first signal sets. The second signal ends the program immediately.
 pub fn until_interrupted() -> Result<Arc<AtomicBool>, Failure> {
     flag(|again| {
         if again {
@@ -16,12 +16,13 @@ pub fn until_interrupted() -> Result<Arc<AtomicBool>, Failure> {
     })
 }
 
-/// Ends the program at once with the exit code of an interruption.
+/// Ends the program immediately with the exit code of an interruption.
 pub fn abort() -> ! {
     std::process::exit(i32::from(INTERRUPTED))
 }
 
-/// As [`until_interrupted`], but a second signal does not end the program: it first takes down what it has built, and says so.
+/// As [`until_interrupted`], but a second signal does not end the program. It only prints that the program first
+/// removes what it has built.
 pub fn until_taken_down() -> Result<Arc<AtomicBool>, Failure> {
     flag(|again| {
         if again {
@@ -30,7 +31,8 @@ pub fn until_taken_down() -> Result<Arc<AtomicBool>, Failure> {
     })
 }
 
-/// As [`until_interrupted`], but no signal ends the program: it publishes the runs that it has made first.
+/// As [`until_interrupted`], but a second signal does not end the program, which first publishes the runs that it has
+/// made.
 pub fn until_published() -> Result<Arc<AtomicBool>, Failure> {
     flag(|again| {
         if again {
@@ -39,7 +41,8 @@ pub fn until_published() -> Result<Arc<AtomicBool>, Failure> {
     })
 }
 
-/// A flag that the first signal sets. `on_signal` gets whether it was set before.
+/// Returns a flag that the first signal sets. At each signal `on_signal` is called. Its argument is true if the flag
+/// was already set.
 fn flag(on_signal: impl Fn(bool) + Send + 'static) -> Result<Arc<AtomicBool>, Failure> {
     let cancel = Arc::new(AtomicBool::new(false));
     let flag = Arc::clone(&cancel);

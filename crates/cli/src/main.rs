@@ -1,4 +1,4 @@
-//! The program `netrig`: arguments, progress and exit codes. All else is in the libraries.
+//! The program `netrig`: arguments, progress and exit codes. The libraries contain everything else.
 #![allow(
     clippy::disallowed_types,
     clippy::disallowed_methods,

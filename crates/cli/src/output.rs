@@ -6,10 +6,10 @@ use std::path::{Path, PathBuf};
 
 use crate::failure::{Failure, print};
 
-/// Longest chain of symbolic links; more than any system follows.
+/// Maximum length of a chain of symbolic links. Operating systems follow fewer.
 const MOST_LINKS: usize = 40;
 
-/// Columns of a line: `COLUMNS`, else those of the terminal, else 100.
+/// Width of a line in columns: the value of `COLUMNS`, else the width of the terminal, else 100.
 pub fn terminal_width() -> usize {
     let typed = std::env::var("COLUMNS").ok().and_then(|columns| columns.parse().ok());
     let is_terminal = io::stdout().is_terminal();
@@ -17,17 +17,17 @@ pub fn terminal_width() -> usize {
     typed.or_else(|| own().map(|(columns, _)| columns.into())).filter(|columns| *columns > 0).unwrap_or(100)
 }
 
-/// Puts a whole file in place or none: if the disk is full, the old file stays. A symbolic link stays, and its target is
-/// replaced. A pipe or a device is written to.
+/// Replaces a file atomically: if the disk is full, the old file stays. If `out` is a symbolic link, its target is
+/// replaced. If `out` is a pipe or a device, the bytes are written to it.
 pub fn replace(out: &Path, bytes: &[u8]) -> Result<(), Failure> {
     let mut file = Outgoing::open(out)?;
     file.write(bytes)?;
     file.finish()
 }
 
-/// A file that is written in pieces, by the rules of [`replace`]. If it is not finished, nothing is left behind.
+/// A file that is written in pieces and replaced as by [`replace`]. If it is not finished, the pieces are removed.
 pub struct Outgoing {
-    /// The path as typed.
+    /// The path as given on the command line.
     named: PathBuf,
     to: BufWriter<File>,
     /// The temporary file, and the final path; `None` for a stream.
@@ -35,13 +35,14 @@ pub struct Outgoing {
 }
 
 impl Outgoing {
-    /// Opens what `out` names.
+    /// Opens a stream if `out` is one, else a temporary file beside the final path.
     pub fn open(out: &Path) -> Result<Self, Failure> {
         let opened = if is_stream(out) { Self::stream(out) } else { Self::part(out) };
         opened.map_err(|error| lost(out, &error))
     }
 
-    /// Appends to what an open file has (`>> all.csv`); pipes and devices have no end.
+    /// Opens a pipe, a device, or the target of an open descriptor. If the target is a regular file, output is appended
+    /// to it (`>> all.csv`).
     fn stream(out: &Path) -> io::Result<Self> {
         let regular = fs::metadata(out)?.is_file();
         let file = OpenOptions::new().write(true).append(regular).open(out)?;
@@ -61,22 +62,22 @@ impl Outgoing {
         Ok(Self { named: out.to_owned(), to, part: Some((part, file)) })
     }
 
-    /// The next piece.
+    /// Writes the next piece.
     pub fn write(&mut self, bytes: &[u8]) -> Result<(), Failure> {
         self.to.write_all(bytes).map_err(|error| lost(&self.named, &error))
     }
 
-    /// The file, for what writes by itself.
+    /// The file, for code that writes to it directly.
     pub fn writer(&mut self) -> &mut BufWriter<File> {
         &mut self.to
     }
 
-    /// The failure of what wrote by itself.
+    /// The failure of code that wrote to [`Self::writer`].
     pub fn lost(&self, error: &io::Error) -> Failure {
         lost(&self.named, error)
     }
 
-    /// Puts the finished file in place.
+    /// Moves the finished file to its final path.
     pub fn finish(mut self) -> Result<(), Failure> {
         let placed = self.to.flush().and_then(|()| match &self.part {
             Some((part, file)) => fs::rename(part, file),
@@ -91,7 +92,7 @@ impl Outgoing {
 impl Drop for Outgoing {
     fn drop(&mut self) {
         if let Some((part, _)) = &self.part {
-            // An unfinished file is removed. If that fails, nothing else can be done.
+            // An unfinished file is removed. An error is ignored.
             let _ = fs::remove_file(part);
         }
     }
@@ -105,7 +106,7 @@ fn lost(out: &Path, error: &io::Error) -> Failure {
     }
 }
 
-/// Prints what was written: on stdout, or on stderr if `out` may be where stdout leads.
+/// Prints `text` about the written file on stdout. If `out` may be stdout, prints it on stderr.
 pub fn tell(out: &Path, text: &str) -> Result<(), Failure> {
     if !is_stream(out) {
         return print(text);
@@ -120,12 +121,12 @@ fn is_stream(out: &Path) -> bool {
     special || behind_links(out).is_ok_and(|file| is_descriptor(&file))
 }
 
-/// Whether this is a link to an open file rather than to a path.
+/// Whether the path is that of an open descriptor.
 fn is_descriptor(path: &Path) -> bool {
     ["/proc", "/dev/fd"].iter().any(|folder| path.starts_with(folder))
 }
 
-/// The path at the end of a chain of symbolic links, which need not exist.
+/// The path at the end of a chain of symbolic links. It need not exist.
 fn behind_links(out: &Path) -> io::Result<PathBuf> {
     let mut path = out.to_owned();
     for _ in 0..MOST_LINKS {

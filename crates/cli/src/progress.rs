@@ -1,11 +1,11 @@
-//! Progress with time left, on a terminal.
+//! A progress line with the remaining time.
 
 use std::time::Duration;
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use netrig_runner::{ProgressListener, RunEvent, RunTally};
 
-/// A progress line on stderr if that is a terminal, else nothing.
+/// A progress line on stderr. Nothing is printed if stderr is not a terminal.
 pub struct ProgressLine {
     bar: ProgressBar,
 }

@@ -27,15 +27,15 @@ pub struct ExperimentRequest {
     pub experiment: Experiment,
     /// The factors whose levels were changed.
     pub set: BTreeSet<String>,
-    /// Whether it is less than its file asks for: other levels, or fewer replications.
+    /// Whether only a part of the file's experiment is requested: other levels, or fewer replications.
     pub is_part: bool,
-    /// Prefix of its files' names: the experiment's name, and for a part what was changed.
+    /// Prefix of the names of output files: the experiment's name, and for a part also the changes.
     pub stem: String,
-    /// The README of a shipped study, or the one beside the file.
+    /// The README of a shipped study, or the `README.md` in the folder of the file.
     pub readme: Option<String>,
     /// The substrates to run it on.
     pub substrates: Vec<&'static dyn Substrate>,
-    /// The file or study, as typed.
+    /// The file or study, as given on the command line.
     name: String,
     /// The changes, as typed.
     changes: Changes,
@@ -105,12 +105,14 @@ impl ExperimentRequest {
         &self.changes
     }
 
-    /// Checks the scenarios of calls that contain a factor, at each point. Others were checked when the file was read.
+    /// Checks the scenarios of calls that contain a factor, at each point. All other scenarios were checked when the
+    /// file was read.
     ///
     /// # Errors
     /// If the scenario of a point is invalid.
     pub fn check_scenarios(&self) -> Result<(), Failure> {
-        // Its keys are `scenario_file` and `scenario_text`. A large experiment resolves each point for nothing without them.
+        // Without `scenario_file` or `scenario_text`, no point needs to be resolved, which takes long in a large
+        // experiment.
         let text = self.experiment.text();
         if !(text.contains("${") && text.contains("scenario_")) {
             return Ok(());
@@ -118,7 +120,7 @@ impl ExperimentRequest {
         let plan = self.experiment.plan();
         let mut checked = BTreeSet::new();
         for place in 0..plan.len() {
-            // Other errors of a point are reported when it is run.
+            // An error in resolving a point is reported when the point is run.
             let Ok(resolved) = plan.scenario(place) else { continue };
             for flow in &resolved.flows {
                 let Some(sip) = flow.application.sip() else { continue };
@@ -147,7 +149,7 @@ impl ExperimentRequest {
     }
 }
 
-/// The experiment with changes, the factors whose levels were set, and what was changed, in words.
+/// Applies the changes to the experiment. Also returns the factors whose levels were set, and a text for each change.
 fn changed(
     mut experiment: Experiment,
     changes: &Changes,
@@ -166,7 +168,7 @@ fn changed(
             }
         }
         experiment = experiment.set(&assignments).map_err(|error| match error {
-            // Diagnostics of the file name the level themselves.
+            // Diagnostics of the file already name the level.
             SetError::Refused(diagnostics) => Failure::request(diagnostics),
             other => Failure::request(format!("--set {set}: {other}")),
         })?;
@@ -181,7 +183,7 @@ fn changed(
         experiment.design.replications = Replications::exactly(n);
     }
     check_runs(&experiment)?;
-    // The program makes one request, so this is set once.
+    // The program handles one request, so the simulator is initialised once.
     SIMULATOR.get_or_init(|| Simulator { most_memory: changes.memory });
     if let Some(seed) = changes.seed {
         experiment.seed = seed;
@@ -189,7 +191,7 @@ fn changed(
     Ok((experiment, named, changed))
 }
 
-/// Characters of a file name that say what was changed; a digest replaces the rest.
+/// Maximum number of characters in a file name that describe the changes. A digest replaces the rest.
 const LONGEST_CHANGE: usize = 80;
 
 /// Prefix of an experiment's files: `link-down/failover` becomes `link-down-failover`, and with `--set down_for=10s`
@@ -199,7 +201,7 @@ fn stem(name: &str, changed: &[String]) -> String {
     let words: String = changed.join("-").chars().map(plain).collect();
     let mut words = words.split('-').filter(|word| !word.is_empty()).collect::<Vec<_>>().join("-");
     if words.chars().count() > LONGEST_CHANGE {
-        // It only has to tell the names of files apart.
+        // The digest only has to make file names distinct.
         let digest = fnv1a(changed.join(",").bytes());
         words = format!("{}-{digest:016x}", words.chars().take(LONGEST_CHANGE).collect::<String>());
     }
@@ -208,12 +210,12 @@ fn stem(name: &str, changed: &[String]) -> String {
 }
 
 impl ExperimentRequest {
-    /// Whether a stored run was requested: by its levels, its replication, its seed and its substrate.
+    /// Whether the request includes a stored run: its levels, replication number, seed and substrate.
     pub fn wants(&self, run: &Replication) -> bool {
         self.wants_levels(&run.point) && self.wants_whatever_level(run)
     }
 
-    /// As [`Self::wants`], for any levels.
+    /// As [`Self::wants`], without a check of the levels.
     pub fn wants_whatever_level(&self, run: &Replication) -> bool {
         let Changes { replications, seed, on, .. } = &self.changes;
         replications.is_none_or(|most| run.number <= most)
@@ -221,7 +223,8 @@ impl ExperimentRequest {
             && (on.is_empty() || on.contains(&run.run.substrate))
     }
 
-    /// Whether a point has requested levels of the changed factors, however they are written.
+    /// Whether the levels of the changed factors at a point are requested. Levels are compared by their values, not as
+    /// text.
     pub fn wants_levels(&self, point: &Point) -> bool {
         let design = &self.experiment.design;
         let factors = design.factors.iter().filter(|factor| self.set.contains(&factor.name));
@@ -242,7 +245,7 @@ struct Source {
 }
 
 impl Source {
-    /// Reads a file if there is one, else a study of that name.
+    /// Reads the file at the path `wanted` if there is one, else the study of that name.
     fn find(wanted: &str) -> Result<Self, Failure> {
         let path = Path::new(wanted);
         if path.exists() && !path.is_dir() {
@@ -331,13 +334,13 @@ fn paper(name: &str, text: &str) -> Result<Paper, Failure> {
     })
 }
 
-/// The simulator, with its memory limit.
+/// The simulator with its memory limit.
 static SIMULATOR: OnceLock<Simulator> = OnceLock::new();
 
-/// Most runs of an experiment: the data of each run is kept until the last has ended.
+/// Maximum number of runs of an experiment. The data of each run stay in memory until the last run has ended.
 const MOST_RUNS: u64 = 10_000_000;
 
-/// Checks that an experiment has not too many runs.
+/// Checks that an experiment has at most [`MOST_RUNS`] runs.
 fn check_runs(experiment: &Experiment) -> Result<(), Failure> {
     let plan = experiment.plan();
     let (points, each) = (plan.len() as u64, u64::from(plan.replications().max));
@@ -350,7 +353,7 @@ fn check_runs(experiment: &Experiment) -> Result<(), Failure> {
     }
 }
 
-/// The substrate called `name`. No other code knows the names.
+/// The substrate called `name`. This function is the only code that maps names to substrates.
 pub fn substrate(name: &str) -> Result<&'static dyn Substrate, Failure> {
     match name {
         "sim" => Ok(SIMULATOR.get_or_init(Simulator::default)),
@@ -363,7 +366,7 @@ pub fn substrate(name: &str) -> Result<&'static dyn Substrate, Failure> {
     }
 }
 
-/// The default substrate: the first that can run a point.
+/// The default substrate: the first one that can run at least one point.
 fn usual(experiment: &Experiment) -> Result<&'static dyn Substrate, Failure> {
     let plan = experiment.plan();
     let runs_in = |substrate: &dyn Substrate| {
@@ -379,7 +382,7 @@ fn usual(experiment: &Experiment) -> Result<&'static dyn Substrate, Failure> {
     substrate(SUBSTRATES[0])
 }
 
-/// From now on the substrates may run the programs that an experiment file names.
+/// Allows the substrates to run the programs that an experiment file names.
 pub fn allow_programs() {
     #[cfg(target_os = "linux")]
     namespaces().allow_programs();
@@ -405,12 +408,12 @@ pub fn namespaces() -> &'static netrig_netns::Namespaces {
     use netrig_netns::Namespaces;
 
     static NAMESPACES: OnceLock<Namespaces> = OnceLock::new();
-    // A node runs this program even if its file was replaced meanwhile.
+    // With this path, a node runs the executable of this process even if its file has been replaced.
     NAMESPACES.get_or_init(|| Namespaces::new("/proc/self/exe", journals()))
 }
 
-/// The journals of the testbeds, in the folder `NETRIG_RUN_DIR` if it is set. With a folder of their own, users neither find
-/// nor remove the testbeds of others.
+/// The journals of the testbeds, in the folder `NETRIG_RUN_DIR` if it is set. A user with a separate folder does not
+/// find or remove the testbeds of other users.
 #[cfg(target_os = "linux")]
 pub fn journals() -> netrig_netns::Journals {
     use netrig_netns::Journals;

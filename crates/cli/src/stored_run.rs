@@ -1,4 +1,4 @@
-//! A run of a store: found by its identity, and repeated.
+//! Runs of a store: they are found by their identity and can be repeated.
 
 use netrig_experiment::{Assignment, Experiment, Plan, Run};
 use netrig_store::{ExperimentId, Replication, Store, StoreError};
@@ -7,7 +7,7 @@ use crate::build::BUILD;
 use crate::failure::Failure;
 use crate::request::substrate;
 
-/// The run whose identity begins with `id`, and an experiment that it belongs to.
+/// The run whose identity begins with `id`, and an experiment to which it belongs.
 pub fn find(store: &Store, id: &str) -> Result<(ExperimentId, Replication), Failure> {
     store.replication(id).map_err(|error| match error {
         StoreError::NoSuchRun(_) | StoreError::SeveralRuns(_) => Failure::request(error),
@@ -15,7 +15,7 @@ pub fn find(store: &Store, id: &str) -> Result<(ExperimentId, Replication), Fail
     })
 }
 
-/// A stored replication as a run that can be repeated. Warns if another build made it.
+/// A stored replication as a run that can be repeated. Prints a warning if another build made the stored run.
 pub fn again(store: &Store, experiment: ExperimentId, replication: &Replication) -> Result<Run, Failure> {
     let on = &replication.run.substrate;
     if !substrate(on)?.repeats() {

@@ -1,4 +1,4 @@
-//! The shipped studies, which run by name from any folder.
+//! The shipped studies. They can be run by name from any folder.
 
 use netrig_core::Duration;
 use netrig_experiment::{Diagnostics, FileReader, ScenarioFault, ScenarioText, with_files};
@@ -10,24 +10,24 @@ pub struct Study {
     pub name: &'static str,
     /// Its subject, in a line.
     pub title: &'static str,
-    /// Its experiments by the name after the slash; `experiment` is the one that the bare name runs.
+    /// Its experiments by the name after the slash. The experiment named `experiment` is run if there is no slash.
     pub experiments: &'static [(&'static str, &'static str)],
     /// The values from the paper's text.
     pub paper: Option<&'static str>,
     /// The differences from the paper, with reasons.
     pub readme: Option<&'static str>,
-    /// Files that its experiments give to programs, by name.
+    /// Files for the programs of its experiments, by name.
     pub files: &'static [(&'static str, &'static str)],
 }
 
-/// A file of a study's folder.
+/// The text of a file in a study's folder.
 macro_rules! text {
     ($study:literal, $($file:literal),+) => {
         include_str!(concat!("../../../studies/", $study, "/", $($file),+))
     };
 }
 
-/// Studies by name and title: whether of a paper, and the files of the folder.
+/// Makes studies from their names, titles and files. `paper` marks studies of a paper.
 macro_rules! studies {
     ($(
         $study:literal: $title:literal
@@ -46,7 +46,7 @@ macro_rules! studies {
     };
 }
 
-/// All of them.
+/// All shipped studies.
 pub static STUDIES: &[Study] = studies! {
     "access-speed": "What the load, the window and the MTU of a terminal take away from its line"
         paper "paper.toml" "README.md"
@@ -81,10 +81,11 @@ impl Study {
         })
     }
 
-    /// The text of one of its experiments, called `name`, with the files that it names.
+    /// The text of its experiment called `name`, including the files that the experiment names.
     ///
     /// # Errors
-    /// If it names a file that the study does not have: a defect, which a test finds.
+    /// If the experiment names a file that the study does not have. A test makes sure that shipped studies have their
+    /// files.
     pub fn whole(&self, name: &str, text: &str) -> Result<String, Diagnostics> {
         with_files(name, text, &self)
     }
@@ -92,7 +93,7 @@ impl Study {
 
 const NO_FILE: &str = "the study has no such file";
 
-/// Studies have files of programs only.
+/// Of the files that an experiment can name, studies have only those for programs.
 impl FileReader for &Study {
     fn text(&self, name: &str) -> Result<String, String> {
         let file = self.files.iter().find(|(known, _)| *known == name);
@@ -112,9 +113,10 @@ impl FileReader for &Study {
     }
 }
 
-/// Whether a text, with the files that it names, is exactly that of a shipped experiment, whose programs are netrig's own.
+/// Whether a text, including the files that it names, is exactly that of a shipped experiment. The programs of shipped
+/// experiments need no permission.
 pub fn is_shipped(text: &str) -> bool {
-    // The first line of a file is a comment and names no files.
+    // The first line is compared first, because it is a comment that does not depend on the named files.
     let begins_as = |own: &str| own.lines().next() == text.lines().next();
     let same = |study: &Study, name: &str, own: &str| {
         begins_as(own) && study.whole(name, own).is_ok_and(|own| own == text)
@@ -122,7 +124,7 @@ pub fn is_shipped(text: &str) -> bool {
     STUDIES.iter().any(|study| study.names().any(|(name, own)| same(study, &name, own)))
 }
 
-/// The experiment called `name`, with the study that it belongs to.
+/// The experiment called `name`, and the study to which it belongs.
 pub fn find(name: &str) -> Option<(&'static Study, &'static str)> {
     STUDIES
         .iter()

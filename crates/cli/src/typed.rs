@@ -1,30 +1,30 @@
-//! Settings that are typed: flags from the table that describes them.
+//! Settings given on the command line. Their flags are made from the table that describes the settings.
 
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser, ValueParser};
 use clap::{Arg, ArgAction, ArgMatches, Args, Command, FromArgMatches};
 use netrig_core::setting::{OwnForm, Setting, SettingForms, SettingValue, SettingsTable, WordCount};
 
-/// The settings of a table: those that were typed, and the defaults of the others.
+/// The settings of a table: the values given on the command line, and the defaults of all other settings.
 #[derive(Clone, Debug, Default)]
 pub struct Typed<T> {
     /// The values.
     pub settings: T,
-    /// The keys of those that were typed.
+    /// The keys of the settings given on the command line.
     typed: Vec<&'static str>,
 }
 
-/// The argument that names a file of settings, which may have what is not typed.
+/// The argument that names a file of settings. The file may have settings that are not given on the command line.
 const SETTINGS_FILE: &str = "environment";
 
-/// A table with what was typed of it.
+/// A table of settings, and which of them were given on the command line.
 pub trait TypedTable {
     /// The descriptions of its settings.
     fn rows(&self) -> Vec<Setting>;
-    /// Whether a setting was typed.
+    /// Whether a setting was given on the command line.
     fn is_typed(&self, key: &str) -> bool;
-    /// The words of a setting. Empty without a value.
+    /// The words of a setting's value. Empty if it has no value.
     fn words(&self, key: &str) -> Vec<String>;
-    /// Gives a setting a value. The error is a sentence.
+    /// Sets the value of a setting. The error is a sentence.
     fn set(&mut self, key: &str, words: &[&str]) -> Result<(), String>;
 }
 
@@ -97,7 +97,7 @@ fn argument<T: SettingsTable + Default + 'static>(row: &Setting, usual: &T) -> A
     };
     let mut argument = Arg::new(key).help(help);
     if row.is_positional {
-        // A file of settings may have it.
+        // The value may be in a file of settings.
         argument = argument.required_unless_present(SETTINGS_FILE);
     } else {
         argument = argument.long(row.flag()).short(row.short);
@@ -126,7 +126,7 @@ fn argument<T: SettingsTable + Default + 'static>(row: &Setting, usual: &T) -> A
     }
 }
 
-/// Accepts the words of a setting.
+/// The parser of a setting's words.
 fn parser<T: SettingsTable + Default + 'static>(row: &Setting) -> ValueParser {
     let key = row.key;
     if row.form.choices.is_empty() {
@@ -139,7 +139,7 @@ fn parser<T: SettingsTable + Default + 'static>(row: &Setting) -> ValueParser {
     names(&row.form.choices).map(|word| word).into()
 }
 
-/// Accepts these names.
+/// The parser of a choice: it accepts these names.
 fn names(choices: &[(&'static str, &'static str)]) -> PossibleValuesParser {
     let choice = |(name, about): &(&'static str, &'static str)| {
         PossibleValue::new(*name).help(about.trim().trim_end_matches('.'))
@@ -155,12 +155,12 @@ where
     value_as::<OwnForm, T>(word)
 }
 
-/// Reads a value in the form `F`, for an argument without a row: a form with a range.
+/// Reads a value in the form `F`, for example one with a range, for an argument without a row.
 pub fn value_as<F: SettingForms<T>, T>(word: &str) -> Result<T, String> {
     F::read(&[word]).map_err(|error| error.why)
 }
 
-/// Reads a value with a name, for an argument without a row.
+/// Reads one of the names of a choice, for an argument without a row.
 pub fn named<T: SettingValue + Clone + Send + Sync + 'static>() -> impl TypedValueParser<Value = T> {
     names(&T::choices()).try_map(|word| T::read(&word))
 }

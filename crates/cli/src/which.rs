@@ -1,4 +1,4 @@
-//! Arguments that name an experiment, changes of it, and a store.
+//! Arguments for an experiment, for changes of the experiment, and for a store.
 
 use std::path::PathBuf;
 

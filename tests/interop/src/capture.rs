@@ -1,4 +1,4 @@
-//! Writing packets down, and what Wireshark's dissector finds in them.
+//! Captures of packets, and the findings of Wireshark's dissector.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, BufRead as _, BufReader, Read as _};
@@ -15,7 +15,7 @@ use rustix::process::{Pid, Signal, kill_process};
 
 use crate::network::{Network, Side};
 
-/// A capture of all SCTP packets on a side's interfaces. It ends when this is dropped.
+/// A capture of all SCTP packets on the interfaces of one side. It ends when this value is dropped.
 #[derive(Debug)]
 pub struct Capture {
     child: Child,
@@ -27,14 +27,14 @@ impl Capture {
     /// Starts to capture on all interfaces of `side`.
     ///
     /// # Panics
-    /// If that is not possible.
+    /// If capturing is not possible.
     pub fn start(network: &Network, side: Side) -> Self {
         static COUNT: AtomicU32 = AtomicU32::new(0);
         let count = COUNT.fetch_add(1, Ordering::Relaxed);
         let file = network.folder().join(format!("capture-{count}.pcapng"));
         let mut command = Command::new("dumpcap");
-        // Whatever becomes of the test, this process does not stay. The kernel's ring takes 16 MiB an interface,
-        // and so many packets may wait to be written.
+        // The process ends by itself even if the test is killed. The kernel's buffer has 16 MiB per interface, and up
+        // to 100,000 packets may wait to be written.
         command.args(["-q", "-a", "duration:170", "-f", "ip proto 132", "-B", "16", "-N", "100000"]);
         for interface in network.interfaces() {
             command.args(["-i", &interface]);
@@ -43,18 +43,18 @@ impl Capture {
         let mut child = network.namespace(side).within(|| command.spawn().expect("dumpcap starts"));
         let told = BufReader::new(child.stderr.take().expect("its output is piped"));
         let mut this = Self { child, told, file };
-        // It says so once it has opened the interfaces.
+        // dumpcap prints this line after it has opened the interfaces.
         let opened = this.told.by_ref().lines().map_while(Result::ok).any(|line| line.starts_with("File:"));
         assert!(opened, "dumpcap does not capture");
         this
     }
 
-    /// Ends the capture and looks at it.
+    /// Ends the capture and dissects it.
     ///
     /// # Panics
-    /// If the packets cannot be read, or the kernel could not keep them all.
+    /// If the packets cannot be read, or the kernel has dropped some.
     pub fn findings(mut self) -> Findings {
-        // What waits in the kernel's ring is handed over when a block is full or after a quarter of a second.
+        // The kernel hands over captured packets when a block of its buffer is full, or after a quarter of a second.
         thread::sleep(Duration::from_secs(1));
         let process = Pid::from_child(&self.child);
         kill_process(process, Signal::INT).expect("dumpcap still runs");
@@ -73,26 +73,26 @@ impl Capture {
 
 impl Drop for Capture {
     fn drop(&mut self) {
-        // It may be over already.
+        // An error is ignored: the process may have ended.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
 }
 
-/// What Wireshark's dissector makes of captured packets.
+/// The findings of Wireshark's dissector in a capture.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Findings {
-    /// SCTP packets.
+    /// Number of SCTP packets.
     pub packets: u64,
-    /// Those of them whose CRC32c is right.
+    /// Number of packets with a correct CRC32c.
     pub good_checksums: u64,
-    /// Those with another finding than right or wrong: their checksum was not looked at.
+    /// Number of packets whose checksum was not verified.
     pub unverified: u64,
-    /// Numbers of packets in which something is malformed.
+    /// Frame numbers of malformed packets.
     pub malformed: Vec<u64>,
-    /// Types of the chunks that were seen (RFC 9260 section 3.2).
+    /// Types of all chunks (RFC 9260 section 3.2).
     pub chunk_types: BTreeSet<u8>,
-    /// Packets with DATA from one address to another.
+    /// Number of packets with DATA by source and destination address.
     pub data: BTreeMap<(Ipv4Addr, Ipv4Addr), u64>,
 }
 
@@ -121,7 +121,7 @@ impl Findings {
         Ok(findings)
     }
 
-    /// Takes in one packet. Fields that occur more than once are separated by commas.
+    /// Adds the fields of one packet. The values of a field that occurs more than once are separated by commas.
     fn add(&mut self, fields: [&str; 6]) -> Option<()> {
         let [number, src, dst, chunk_types, checksum, groups] = fields;
         let number = number.parse().ok()?;
@@ -144,13 +144,13 @@ impl Findings {
         Some(())
     }
 
-    /// Packets with DATA that went to `to`.
+    /// Number of packets with DATA to the address `to`.
     pub fn data_to(&self, to: IpAddr) -> u64 {
         self.data.iter().filter(|((_, dst), _)| IpAddr::V4(*dst) == to).map(|(_, packets)| packets).sum()
     }
 }
 
-/// Writes packets over IPv4 as a capture, each after `spoil` had its way with its bytes from behind the IP header on.
+/// Writes packets over IPv4 as a capture. `spoil` may first change the bytes of each packet after the IP header.
 ///
 /// # Errors
 /// If the file cannot be written.

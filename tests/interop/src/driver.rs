@@ -1,4 +1,4 @@
-//! The real-time end: one association over raw sockets, one loop.
+//! netrig's end of an association in real time: one association over raw sockets, driven by one loop.
 
 use std::fmt;
 use std::sync::Arc;
@@ -17,43 +17,43 @@ use crate::network::{Network, Side};
 use crate::record::{Outcome, PathTally};
 use crate::socket::{RawSocket, Received};
 
-/// The port of the end that listens; the other has the next.
+/// The port of the end that listens. The other end has the next port.
 const SERVER_PORT: u16 = 6000;
 
-/// No association of these tests lasts longer; one that does has failed.
+/// Time limit of an association. A longer one has failed.
 const LONGEST: Duration = Duration::from_secs(150);
 
-/// How long the loop sleeps at most, for what it waits for besides packets and timers.
+/// Maximum sleep of the loop, so that it notices events other than packets and timers.
 const NAP: Duration = Duration::from_millis(10);
 
-/// What netrig's user does.
+/// The actions of netrig's upper layer.
 #[derive(Default)]
 pub struct User {
-    /// What is sent, stream by stream, as soon as the association stands.
+    /// The data to send on each stream as soon as the association is established.
     pub sends: Vec<Arc<[u8]>>,
-    /// The longest message that it is sent in, bytes.
+    /// Maximum length of a message, bytes.
     pub longest_message: usize,
-    /// The user closes as soon as it has given all.
+    /// Whether the association is shut down after all data have been handed over.
     pub closes: bool,
-    /// One thing more.
+    /// An additional action during the transfer.
     pub step: Option<Step>,
 }
 
-/// What happens once so much was delivered here or acknowledged by the peer.
+/// An action that is carried out once a number of bytes has been delivered or acknowledged.
 pub struct Step {
-    /// So much, bytes.
+    /// Bytes delivered here plus bytes acknowledged by the peer.
     pub after: u64,
-    /// What happens.
+    /// The action.
     pub then: Action,
 }
 
-/// What can happen in the middle.
+/// An action during the transfer.
 pub enum Action {
-    /// The user closes.
+    /// Shuts the association down.
     Close,
-    /// The user aborts.
+    /// Aborts the association.
     Abort,
-    /// Something outside of the association.
+    /// Calls a function that acts outside of the association.
     Call(Box<dyn FnOnce()>),
 }
 
@@ -63,16 +63,16 @@ impl fmt::Debug for User {
     }
 }
 
-/// Who netrig is.
+/// The SCTP state of netrig's end.
 #[derive(Debug)]
 enum Host {
     /// No peer has connected yet.
     Listening(Box<Listener>),
-    /// It has its association.
+    /// There is an association.
     Associated(Box<Association>),
 }
 
-/// A path's socket and lines.
+/// The socket of a path, and its two lines.
 #[derive(Debug)]
 struct Wire {
     socket: RawSocket,
@@ -90,7 +90,7 @@ pub struct Driver {
 }
 
 impl Driver {
-    /// An end that opens the association.
+    /// An end that initiates the association.
     pub fn client(network: &Network, config: &Config, line: &LineSettings, seed: u64, user: User) -> Self {
         let mut routes = network.routes();
         let alternates = routes.split_off(1);
@@ -106,7 +106,7 @@ impl Driver {
         Self::new(network, Host::Associated(Box::new(association)), line, seeds, user)
     }
 
-    /// An end that waits for the peer to open one.
+    /// An end that waits for the peer to initiate an association.
     pub fn server(network: &Network, config: &Config, line: &LineSettings, seed: u64, user: User) -> Self {
         let seeds = Seeds::new(seed);
         let stream = seeds.stream("listener");
@@ -142,8 +142,8 @@ impl Driver {
         Self { host, wires: wires.collect(), user, outcome }
     }
 
-    /// Runs until the association is over and `done` returns true. Until then the host still answers messages of a peer that
-    /// has not yet received the end.
+    /// Runs until the association is over and `done` returns true. Until then the host still answers messages of a peer
+    /// that has not yet received the end.
     ///
     /// # Panics
     /// If it takes too long, or a socket fails.
@@ -176,7 +176,7 @@ impl Driver {
         Instant::ZERO + Duration::from(self.outcome.epoch.elapsed())
     }
 
-    /// The user gives all that it has, the streams in turn, messages of every length.
+    /// Hands over all data of the user, alternating between the streams, in messages of varying length.
     fn begin(&mut self, now: Instant) {
         let Host::Associated(association) = &mut self.host else { return };
         let mut left: Vec<_> = self.user.sends.iter().map(|data| &data[..]).collect();
@@ -218,7 +218,7 @@ impl Driver {
         self.outcome.lateness = self.outcome.lateness.max(late);
     }
 
-    /// From the sockets onto the lines.
+    /// Moves received packets from the sockets to the lines.
     fn read(&mut self, now: Instant, buffer: &mut [u8]) {
         for (wire, tally) in self.wires.iter_mut().zip(&mut self.outcome.paths) {
             while let Some(received) = wire.socket.receive(buffer).expect("a raw socket can be read") {
@@ -230,7 +230,7 @@ impl Driver {
         }
     }
 
-    /// From the lines to the host.
+    /// Moves packets from the lines to the association.
     fn deliver(&mut self, now: Instant) {
         for path in 0..self.wires.len() {
             loop {
@@ -246,7 +246,7 @@ impl Driver {
         }
     }
 
-    /// The host gets a packet.
+    /// Handles a received packet.
     fn handle(&mut self, now: Instant, packet: Packet) {
         match &mut self.host {
             Host::Listening(listener) => match listener.handle_packet(now, packet) {
@@ -280,7 +280,7 @@ impl Driver {
         }
     }
 
-    /// The user's step, once it is due.
+    /// Carries out the user's step if it is due.
     fn follow_plan(&mut self, now: Instant) {
         let Host::Associated(association) = &mut self.host else { return };
         let far = self.outcome.progress.last().map_or(0, |(_, bytes)| *bytes);
@@ -294,7 +294,7 @@ impl Driver {
         self.settle(now);
     }
 
-    /// Takes all that the association has to say.
+    /// Handles all output of the association.
     fn settle(&mut self, now: Instant) {
         let Host::Associated(association) = &mut self.host else { return };
         let (mut packets, mut events) = (Vec::new(), Vec::new());
@@ -325,14 +325,14 @@ impl Driver {
         }
     }
 
-    /// Onto the line of the path that the packet takes.
+    /// Offers a packet to the line of its path.
     fn send(&mut self, now: Instant, packet: Packet) {
         let flow = packet.header.flow;
         let path = self.outcome.paths.iter().position(|path| path.addresses.local == flow.src).unwrap_or(0);
         self.wires[path].outward.offer(now, Lane::ONLY, packet, &mut self.outcome.paths[path].outward);
     }
 
-    /// From the lines to the sockets.
+    /// Moves packets from the lines to the sockets.
     fn write(&mut self, now: Instant) {
         for (wire, tally) in self.wires.iter_mut().zip(&mut self.outcome.paths) {
             while let Some(Delivery { packet, .. }) = wire.outward.poll_deliver(now, &mut tally.outward) {

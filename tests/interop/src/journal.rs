@@ -1,5 +1,5 @@
-//! What a test makes outside its own process is written down first, so that the next run can clear away
-//! what one that was killed has left.
+//! A journal of the namespaces that a test makes. Their names are written before they are made, so that the next run
+//! can remove what a killed test has left behind.
 
 use std::fs;
 use std::io::Write as _;
@@ -10,23 +10,24 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use rustix::process::{Pid, Signal, kill_process};
 
-/// The folder of one test's files, with the list of its namespaces. All goes when this is dropped.
+/// The folder of one test's files, with the list of its namespaces. When this value is dropped, the folder and the
+/// namespaces are removed.
 #[derive(Debug)]
 pub struct Journal {
     folder: PathBuf,
     prefix: String,
 }
 
-/// The file that names the namespaces, one a line.
+/// The file with the names of the namespaces, one per line.
 const NAMESPACES: &str = "namespaces";
 
-/// How the names of namespaces start that were made by a process.
+/// Prefix of the names of namespaces made by a process.
 fn prefix(process: u32) -> String {
     format!("netrig-interop-{process}-")
 }
 
 impl Journal {
-    /// A journal in a folder of its own. The first of a process clears what dead processes left.
+    /// Opens a journal in a new folder. The first call in a process also removes what ended processes have left behind.
     pub fn open() -> Self {
         static CLEARED: Once = Once::new();
         static COUNT: AtomicU32 = AtomicU32::new(0);
@@ -38,7 +39,7 @@ impl Journal {
         Self { folder, prefix: format!("{}{count}", prefix(process)) }
     }
 
-    /// Where the test's files are.
+    /// The folder of the test's files.
     pub fn folder(&self) -> &Path {
         &self.folder
     }
@@ -58,7 +59,7 @@ impl Drop for Journal {
     }
 }
 
-/// Clears what is listed in the folders of processes that are gone.
+/// Removes the folders and namespaces of processes that have ended.
 fn clear_leftovers(journals: &Path) {
     for folder in fs::read_dir(journals).into_iter().flatten().flatten().map(|entry| entry.path()) {
         let name = folder.file_name().unwrap_or_default().to_string_lossy().into_owned();
@@ -71,15 +72,15 @@ fn clear_leftovers(journals: &Path) {
     }
 }
 
-/// Removes the namespaces that a folder lists, then the folder. What is gone already is no error, for two
-/// processes may clear at the same moment.
+/// Removes the namespaces that a folder lists, and then the folder. A missing one is not an error, because two
+/// processes may remove them at the same time.
 fn clear(folder: &Path, prefix: &str) {
     let made = fs::read_to_string(folder.join(NAMESPACES)).unwrap_or_default();
     made.lines().filter(|name| name.starts_with(prefix)).for_each(remove_namespace);
     let _ = fs::remove_dir_all(folder);
 }
 
-/// Ends what still runs in a namespace of ours, and removes it.
+/// Kills the processes in a namespace, and removes the namespace.
 fn remove_namespace(name: &str) {
     let ip = |words: [&str; 3]| Command::new("ip").args(words).stderr(Stdio::null()).output();
     let inside = ip(["netns", "pids", name]).map(|out| out.stdout).unwrap_or_default();

@@ -1,12 +1,12 @@
-//! netrig's SCTP in real time, over raw IP between network namespaces, for tests against third-party implementations.
+//! netrig's SCTP in real time over raw IP between network namespaces, for tests with third-party implementations.
 //!
-//! * [`Driver`] is the real-time end: the sans-IO association or listener, raw sockets, a clock, and one
-//!   [`netrig_link::Line`] per path and direction, where packets are lost by named chance.
-//! * [`Network`] is two namespaces joined by as many veth pairs as there are paths.
+//! * [`Driver`] is netrig's end in real time: the sans-I/O association or listener, raw sockets, a clock, and one
+//!   [`netrig_link::Line`] per path and direction. The lines lose packets by named random streams.
+//! * [`Network`] has two namespaces joined by one veth pair per path.
 //! * [`Peer`] is usrsctp in the other namespace (`peer/usrsctp_peer.c`).
-//! * [`Capture`] writes down every packet, and [`Findings`] is what Wireshark's dissector says of them.
+//! * [`Capture`] captures every packet, and [`Findings`] has the results of Wireshark's dissector.
 //!
-//! Everything here runs as root on Linux; [`Tools::find`] says what a machine lacks.
+//! All of this needs root on Linux. [`Tools::find`] prints the requirements that a machine does not meet.
 #![forbid(unsafe_code)]
 #![allow(
     clippy::disallowed_types,
@@ -30,5 +30,5 @@ pub use peer::{Peer, Plan, Said};
 pub use record::{Outcome, PathTally};
 pub use tools::Tools;
 
-/// Streams in each direction.
+/// Number of streams in each direction.
 pub const STREAMS: u16 = 5;

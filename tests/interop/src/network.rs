@@ -12,12 +12,12 @@ use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 
 use crate::journal::Journal;
 
-/// Which end of a path.
+/// An end of a path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Side {
-    /// Where netrig is.
+    /// netrig's end.
     Netrig,
-    /// Where the peer is.
+    /// The peer's end.
     Peer,
 }
 
@@ -31,7 +31,8 @@ impl Namespace {
     fn make(name: String) -> Self {
         ip(&["netns", "add", &name]);
         let this = Self { name };
-        // Without this a packet that comes over another interface than the answer would take is dropped.
+        // With reverse-path filtering, the kernel would drop packets that arrive over another interface than that of
+        // the route back.
         this.within(|| {
             for which in ["all", "default"] {
                 fs::write(format!("/proc/sys/net/ipv4/conf/{which}/rp_filter"), "0")
@@ -41,8 +42,8 @@ impl Namespace {
         this
     }
 
-    /// Does `work` in a thread within the namespace: sockets that it opens, and processes that it starts,
-    /// belong there.
+    /// Runs `work` in a thread inside the namespace. The sockets that it opens and the processes that it starts are in
+    /// the namespace.
     ///
     /// # Panics
     /// If the namespace cannot be entered, or `work` panics.
@@ -58,8 +59,8 @@ impl Namespace {
     }
 }
 
-/// Two namespaces joined by veth pairs, one pair and one subnet a path. Both namespaces, with all that is in
-/// them, go when this is dropped.
+/// Two namespaces joined by veth pairs, with one pair and one subnet per path. When this value is dropped, both
+/// namespaces and the processes in them are removed.
 #[derive(Debug)]
 pub struct Network {
     netrig: Namespace,
@@ -69,10 +70,10 @@ pub struct Network {
 }
 
 impl Network {
-    /// A network of so many paths.
+    /// A network with this number of paths.
     ///
     /// # Panics
-    /// If it cannot be made.
+    /// If the network cannot be made.
     pub fn new(paths: u8) -> Self {
         let journal = Journal::open();
         let [netrig, peer] = ['a', 'b'].map(|side| Namespace::make(journal.name(side)));
@@ -85,7 +86,8 @@ impl Network {
             ]);
             for side in [Side::Netrig, Side::Peer] {
                 let address = format!("{}/24", address(path, side));
-                // Not `ip -n`, which remounts the root: where that is no mount, as in a container, it cannot.
+                // `ip -n` is not used, because it remounts the root, which fails if the root is not a mount point, as
+                // in a container.
                 this.namespace(side).within(|| {
                     ip(&["address", "add", &address, "dev", &name]);
                     ip(&["link", "set", &name, "up"]);
@@ -103,23 +105,23 @@ impl Network {
         }
     }
 
-    /// A side's addresses, path by path.
+    /// The addresses of a side, one per path.
     pub fn addresses(&self, side: Side) -> impl Iterator<Item = Ipv4Addr> {
         (0..self.paths).map(move |path| address(path, side))
     }
 
-    /// A side's interfaces, path by path.
+    /// The names of the interfaces, one per path. They are the same on both sides.
     pub fn interfaces(&self) -> impl Iterator<Item = String> {
         (0..self.paths).map(interface)
     }
 
-    /// The paths as netrig sees them.
+    /// The addresses of the paths, seen from netrig's end.
     pub fn routes(&self) -> Vec<PathAddresses> {
         let ends = self.addresses(Side::Netrig).zip(self.addresses(Side::Peer));
         ends.map(|(local, remote)| PathAddresses { local: local.into(), remote: remote.into() }).collect()
     }
 
-    /// Sets a side's interface on a path down: the other side sees nothing but silence.
+    /// Sets the interface of a side on a path down. The other side only stops receiving packets.
     ///
     /// # Panics
     /// If there is no such path.
@@ -127,7 +129,7 @@ impl Network {
         self.namespace(side).within(|| ip(&["link", "set", &interface(path), "down"]));
     }
 
-    /// Where the test's files are.
+    /// The folder of the test's files.
     pub fn folder(&self) -> &Path {
         self.journal.folder()
     }
@@ -137,8 +139,8 @@ fn interface(path: u8) -> String {
     format!("path{path}")
 }
 
-/// Private addresses (RFC 1918), which only these namespaces see. Those of RFC 2544 and RFC 5737 would be
-/// prettier, but stacks refuse them.
+/// A private address (RFC 1918), which exists in these namespaces only. SCTP stacks refuse the test addresses of RFC
+/// 2544 and RFC 5737.
 fn address(path: u8, side: Side) -> Ipv4Addr {
     Ipv4Addr::new(10, 132, path, if side == Side::Netrig { 1 } else { 2 })
 }

@@ -10,29 +10,29 @@ use std::time::{Duration, Instant};
 use crate::network::{Network, Side};
 use crate::tools::Tools;
 
-/// What the peer is to do.
+/// The actions of the peer.
 #[derive(Clone, Debug, Default)]
 pub struct Plan {
-    /// It opens the association; otherwise it listens.
+    /// Whether it initiates the association. Otherwise it listens.
     pub connects: bool,
-    /// It sends the files of this folder.
+    /// The folder with the files that it sends.
     pub sends: Option<PathBuf>,
-    /// It shuts down when it has given all that it sends.
+    /// Whether it shuts down after it has handed over all its data.
     pub closes: bool,
-    /// It receives into the files of this folder.
+    /// The folder for the files that it receives.
     pub receives: Option<PathBuf>,
-    /// It shuts down after so many bytes were received.
+    /// Number of received bytes after which it shuts down.
     pub shutdown_after: Option<u64>,
-    /// It aborts after so many bytes were received.
+    /// Number of received bytes after which it aborts.
     pub abort_after: Option<u64>,
-    /// The longest message that it sends, bytes.
+    /// Maximum length of a message that it sends, bytes.
     pub longest_message: Option<usize>,
-    /// Path.Max.Retrans, if not usrsctp's default of 5.
+    /// Path.Max.Retrans; `None` for usrsctp's default of 5.
     pub path_max_retrans: Option<u16>,
 }
 
 impl Plan {
-    /// The program's arguments.
+    /// The arguments of the program.
     fn words(&self, network: &Network) -> Vec<String> {
         let addresses = |side| network.addresses(side).map(|address| address.to_string());
         let path = |path: &PathBuf| path.display().to_string();
@@ -53,16 +53,16 @@ impl Plan {
     }
 }
 
-/// One line that the peer said.
+/// A line of the peer's output.
 #[derive(Clone, Debug)]
 pub struct Said {
-    /// When it was read.
+    /// The time at which it was read.
     pub at: Instant,
     /// The line.
     pub line: String,
 }
 
-/// The peer at work. It is killed when this is dropped.
+/// The running peer. It is killed when this value is dropped.
 #[derive(Debug)]
 pub struct Peer {
     child: Child,
@@ -71,7 +71,7 @@ pub struct Peer {
 }
 
 impl Peer {
-    /// Starts the peer; one that listens does so when this returns.
+    /// Starts the peer. If it listens, it does so before this function returns.
     ///
     /// # Panics
     /// If it does not start.
@@ -94,12 +94,12 @@ impl Peer {
         this
     }
 
-    /// Everything that it said so far.
+    /// All output so far.
     pub fn said(&self) -> Vec<Said> {
         self.said.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// When it first said this line.
+    /// The time at which it first printed this line.
     pub fn when(&self, line: &str) -> Option<Instant> {
         self.said().iter().find(|said| said.line == line).map(|said| said.at)
     }
@@ -112,13 +112,13 @@ impl Peer {
         }
     }
 
-    /// Whether its process is over.
+    /// Whether the process has ended.
     ///
     /// # Panics
     /// If it ended with an error.
     pub fn is_over(&mut self) -> bool {
         let Some(status) = self.child.try_wait().expect("a child can be waited for") else { return false };
-        // All that it said was read once its end of the pipe is closed.
+        // After the pipe is closed, all its output has been read.
         if let Some(reader) = self.reader.take() {
             reader.join().expect("reading lines does not fail");
         }
@@ -129,7 +129,7 @@ impl Peer {
 
 impl Drop for Peer {
     fn drop(&mut self) {
-        // It may be over already.
+        // An error is ignored: the process may have ended.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }

@@ -1,4 +1,4 @@
-//! What came of an association.
+//! The record of an association.
 
 use std::fmt::Write as _;
 use std::net::IpAddr;
@@ -9,25 +9,25 @@ use netrig_transport::sctp::PathAddresses;
 use netrig_transport::sctp::wire::DecodeError;
 use netrig_transport::{Counters, Incident};
 
-/// What the driver counted on one path.
+/// The driver's counts on one path.
 #[derive(Clone, Debug)]
 pub struct PathTally {
     /// The path.
     pub addresses: PathAddresses,
-    /// When packets with DATA were put on the wire.
+    /// Times at which packets with DATA were sent.
     pub data_sent: Vec<Instant>,
-    /// When packets with DATA arrived.
+    /// Times at which packets with DATA arrived.
     pub data_received: Vec<Instant>,
-    /// Packets that the kernel had no way or no room for.
+    /// Number of packets that the kernel did not send because there was no route or no buffer space.
     pub refused: u64,
-    /// The line towards the peer.
+    /// Counters of the line towards the peer.
     pub outward: LineCounters,
-    /// The line from the peer.
+    /// Counters of the line from the peer.
     pub inward: LineCounters,
 }
 
 impl PathTally {
-    /// Nothing yet.
+    /// A tally with all counts at zero.
     pub(crate) fn new(addresses: PathAddresses) -> Self {
         Self {
             addresses,
@@ -40,50 +40,50 @@ impl PathTally {
     }
 }
 
-/// What the driver writes down as it goes, and what is left of the association at the end.
+/// The driver's record of an association.
 #[derive(Clone, Debug)]
 pub struct Outcome {
-    /// When the clock showed zero.
+    /// The time at which the clock of the record was zero.
     pub epoch: std::time::Instant,
-    /// Why it ended; `None` until it has.
+    /// Why the association ended; `None` before its end.
     pub closed: Option<CloseReason>,
-    /// What was received, stream by stream.
+    /// The received data of each stream.
     pub received: Vec<Vec<u8>>,
-    /// What the association counted.
+    /// The counters of the association.
     pub counters: Counters,
-    /// Path by path.
+    /// The counts of each path.
     pub paths: Vec<PathTally>,
-    /// Everything that happened to the association.
+    /// All events of the association.
     pub incidents: Vec<(Instant, Incident)>,
-    /// How much was delivered here or acknowledged by the peer, whenever it became more.
+    /// Bytes delivered here plus bytes acknowledged by the peer, at each time at which the sum grew.
     pub progress: Vec<(Instant, u64)>,
-    /// What arrived and is no SCTP packet.
+    /// Errors of received bytes that are not an SCTP packet.
     pub undecodable: Vec<DecodeError>,
-    /// The latest that the driver ever was.
+    /// The largest lateness of the driver.
     pub lateness: Duration,
-    /// When the step of the plan was done.
+    /// When the user's step was carried out.
     pub step_at: Option<Instant>,
 }
 
 impl Outcome {
-    /// When something first happened.
+    /// The time of the first event that `wanted` selects.
     pub fn first(&self, wanted: impl Fn(&Incident) -> bool) -> Option<Instant> {
         self.incidents.iter().find(|(_, incident)| wanted(incident)).map(|(at, _)| *at)
     }
 
-    /// From the handshake to the last progress.
+    /// The time from the establishment of the association to the last progress.
     pub fn transfer_time(&self) -> Option<Duration> {
         let start = self.first(|incident| *incident == Incident::Established)?;
         self.progress.last().map(|(end, _)| *end - start)
     }
 
-    /// The longest time without progress that ended after `since`: when it ended, and how long it was.
+    /// The longest time without progress that ended after `since`: its end and its duration.
     pub fn longest_stall(&self, since: Instant) -> Option<(Instant, Duration)> {
         let pairs = self.progress.windows(2).filter(|pair| pair[1].0 > since);
         pairs.map(|pair| (pair[1].0, pair[1].0 - pair[0].0)).max_by_key(|(_, stall)| *stall)
     }
 
-    /// The story in words, with the addresses that carried data.
+    /// The events as text, with the addresses of the paths.
     pub fn log(&self) -> String {
         let mut text = String::new();
         let address = |path: u8| match self.paths.get(usize::from(path)).map(|path| path.addresses) {

@@ -10,17 +10,17 @@ use netrig_transport::{Packet, Payload};
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType, ipproto, sockopt};
 
-/// Takes and gives the SCTP packets of one local address. The kernel writes the IP header.
+/// A raw socket that sends and receives the SCTP packets of one local address. The kernel writes the IP header.
 #[derive(Debug)]
 pub struct RawSocket {
     fd: OwnedFd,
 }
 
-/// What [`RawSocket::receive`] found.
+/// Received bytes.
 pub enum Received {
     /// An SCTP packet.
     Packet(Packet),
-    /// Bytes that are no SCTP packet.
+    /// Bytes that are not an SCTP packet.
     Undecodable(DecodeError),
 }
 
@@ -34,12 +34,12 @@ impl RawSocket {
         Ok(Self { fd })
     }
 
-    /// To wait on.
+    /// The descriptor, to be polled.
     pub fn fd(&self) -> BorrowedFd<'_> {
         self.fd.as_fd()
     }
 
-    /// Sends `packet`; what the kernel has no way or no room for is lost, as on any interface: false.
+    /// Sends `packet`. Returns false if the kernel has no route or no buffer space; the packet is then lost.
     pub fn send(&self, packet: &Packet) -> io::Result<bool> {
         let Payload::Sctp(sctp) = &packet.payload else { return Ok(false) };
         let IpAddr::V4(to) = packet.header.flow.dst else { return Ok(false) };
@@ -53,13 +53,13 @@ impl RawSocket {
         }
     }
 
-    /// The next packet that waits, until `None`.
+    /// The next waiting packet; `None` if there is none.
     pub fn receive(&self, buffer: &mut [u8]) -> io::Result<Option<Received>> {
         loop {
             match rustix::net::recv(&self.fd, &mut *buffer, RecvFlags::empty()) {
                 Ok((len, _)) => return Ok(Some(parse(&buffer[..len]))),
                 Err(Errno::AGAIN) => return Ok(None),
-                // An ICMP error at the socket, or a signal: neither is a packet.
+                // An ICMP error, or an interruption by a signal. The next packet is read.
                 Err(Errno::INTR | Errno::CONNREFUSED | Errno::NETUNREACH | Errno::HOSTUNREACH) => {}
                 Err(other) => return Err(other.into()),
             }
@@ -67,7 +67,8 @@ impl RawSocket {
     }
 }
 
-/// An IPv4 packet as the kernel hands it to a raw socket: with its header, whole and checked (RFC 791).
+/// Parses an IPv4 packet from a raw socket. It has its IP header, is reassembled, and the kernel has verified it (RFC
+/// 791).
 fn parse(ip: &[u8]) -> Received {
     let header_len = usize::from(ip[0] & 0x0F) * 4;
     let address = |at: usize| Ipv4Addr::new(ip[at], ip[at + 1], ip[at + 2], ip[at + 3]);

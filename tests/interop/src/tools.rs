@@ -1,4 +1,4 @@
-//! What the machine must have.
+//! The programs and libraries that the tests need.
 
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
@@ -6,26 +6,26 @@ use std::process::{Command, Stdio};
 
 use crate::journal::Journal;
 
-/// The peer's source.
+/// The source of the peer's program.
 const PEER: &str = include_str!("../peer/usrsctp_peer.c");
 
-/// A program that uses the library, to see whether it is there.
+/// A program that uses the library. It is compiled to check that the library is installed.
 const PROBE: &str = "#include <usrsctp.h>\nint main(void) { return usrsctp_finish(); }\n";
 
-/// Proof that the machine can run these tests, and the peer's program.
+/// The peer's program. A value of this type proves that the machine can run these tests.
 #[derive(Debug)]
 pub struct Tools {
     peer: PathBuf,
-    /// Where the program is; it goes with the test.
+    /// The folder of the program, which is removed at the end of the test.
     _journal: Journal,
 }
 
 impl Tools {
-    /// Looks for what is needed and compiles the peer. Without it says what is missing on standard error, past the test
-    /// harness, which would hide it.
+    /// Checks the requirements and compiles the peer's program. If a requirement is missing, prints it directly to
+    /// stderr, because the test harness would hide it, and returns `None`.
     ///
     /// # Panics
-    /// If the library is there and the peer does not compile.
+    /// If the library is installed and the peer's program does not compile.
     pub fn find() -> Option<Self> {
         let found = Self::look();
         if let Err(missing) = &found {

@@ -1,37 +1,37 @@
-//! What a line with a queue of so many packets does to each of them, from the packets at both of its ends.
+//! The fate of each packet on a line with a finite queue, computed from the packets at both ends.
 
 use std::collections::{BTreeMap, VecDeque};
 
 use netrig_core::{Direction, DropReason};
 use netrig_tests::Seen;
 
-/// What the file says of a link.
+/// The properties of a link in the experiment file.
 pub struct Line {
-    /// Its nodes.
+    /// The indices of its nodes.
     pub ends: [u32; 2],
     pub nanos_per_byte: u64,
-    /// Nanoseconds.
+    /// One-way delay, ns.
     pub delay: u64,
-    /// Packets that may wait, the one on the line not among them.
+    /// Number of packets that may wait, without the packet in transmission.
     pub room: usize,
-    /// Lost by their ordinals, from 1, as they start onto the line.
+    /// Ordinal numbers, from 1, of the packets that are dropped, in the order in which their transmission starts.
     pub listed: &'static [u64],
-    /// From when to when it is down, nanoseconds: then it drops what waits, what is on it, and what is offered.
+    /// Start and end of an outage, ns. The line then drops waiting packets, packets in transit, and offered packets.
     pub outage: Option<(u64, u64)>,
 }
 
 impl Line {
-    /// The node that sends, and the one that receives.
+    /// The sending and the receiving node.
     pub fn towards(&self, direction: Direction) -> [u32; 2] {
         let [a, b] = self.ends;
         if direction == Direction::Forward { [a, b] } else { [b, a] }
     }
 
-    /// Follows each packet that was offered to one direction: how many were dropped, by the name of the reason, and how
-    /// many would have arrived after the end of the run, of whom nobody knows.
+    /// Follows each packet that was offered in one direction. Returns the number of dropped packets by reason, and the
+    /// number of packets that would have arrived after the end of the run, whose fate is unknown.
     ///
-    /// A packet that finds room waits for those before it, takes the time of its bytes and arrives a delay later, at
-    /// that very nanosecond and with the same bytes, or was lost.
+    /// A packet that is not dropped by the queue waits for earlier packets, is transmitted, and arrives after the
+    /// delay, at exactly the computed nanosecond and unchanged, or is lost.
     pub fn replay(
         &self,
         offered: &[&Seen],
@@ -41,7 +41,8 @@ impl Line {
         let (mut dropped, mut under_way) = (BTreeMap::new(), 0);
         let mut drop = |why: DropReason| *dropped.entry(why.name()).or_insert(0) += 1;
         let mut arrivals = arrived.iter().peekable();
-        // When those that wait start; when the line is free; how many have started.
+        // The starts of the waiting packets, the time at which the line becomes free, and the number of started
+        // packets.
         let (mut waiting, mut free_at, mut started) = (VecDeque::new(), 0, 0);
         let (down, up) = self.outage.unwrap_or((u64::MAX, u64::MAX));
         for packet in offered {
@@ -51,7 +52,7 @@ impl Line {
                 continue;
             }
             if at >= up && free_at < up {
-                // Nothing is left of what was there before.
+                // The outage has cleared the line and its queue.
                 (free_at, waiting) = (up, VecDeque::new());
             }
             while waiting.front().is_some_and(|start| *start <= at) {

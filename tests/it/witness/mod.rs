@@ -1,10 +1,9 @@
-//! Ten seeded runs, and whether what netrig tells of them is what their packets show: the window, the timer that fired,
-//! and where packets were dropped.
+//! The reports of ten runs with fixed seeds are compared with their packets: the window, the timer that expired, and
+//! where packets were dropped.
 //!
-//! The packets are read by tshark from captures at the nodes, and what they mean is worked out here from the RFCs: the
-//! retransmission timer from the round trips of the packets, the bytes in the network from what was sent and what was
-//! acknowledged, the fate of each packet from its line's rate, delay and queue. None of it asks the endpoints or the
-//! links.
+//! tshark reads the packets from captures at the nodes. From them, this test computes by the RFCs the retransmission
+//! timer (from round-trip times), the bytes in the network (from sent and acknowledged data), and the fate of each
+//! packet (from the rate, delay and queue of its line). It does not use the state of the endpoints or links.
 
 mod line;
 mod sctp;
@@ -29,30 +28,31 @@ use timer::{Moment, Story};
 const NODES: [&str; 3] = ["near", "middle", "far"];
 const NEAR: u32 = 0;
 
-/// Lost by name on `access`, each way, by the order in which packets start onto the line.
+/// Ordinal numbers of the packets that `access` drops in each direction, in the order in which their transmission
+/// starts.
 const LISTED: [u64; 8] = [7, 40, 41, 42, 200, 201, 430, 1000];
 
-/// A run: what sends, and what is in its way.
+/// A run: the sender, and the properties of its path.
 struct Case {
     seed: u32,
     transport: Transport,
     application: &'static str,
-    /// Packets that may wait for `access`.
+    /// Number of packets that may wait for `access`.
     room: usize,
-    /// On `core` and `second`, each way.
+    /// Loss on `core` and `second`, in each direction.
     loss: &'static str,
-    /// From when to when `access` is down, seconds.
+    /// Start and end of an outage of `access`, s.
     outage: Option<(u64, u64)>,
 }
 
 const CASES: [Case; 10] = [
-    // A queue that overflows, and nothing else but the list.
+    // The only losses are those of a full queue and of the list.
     Case { seed: 1, transport: SACK, application: BULK, room: 12, loss: "0 %", outage: None },
     Case { seed: 2, transport: PER_ACK, application: BULK, room: 30, loss: "3 %", outage: None },
     Case { seed: 3, transport: NEWRENO, application: BULK, room: 20, loss: "2 %", outage: None },
-    // The receiver's window of 16 KB holds the sender back, not its own.
+    // The receiver's window of 16 KB is the limit, not the congestion window.
     Case { seed: 4, transport: NARROW_TCP, application: BULK, room: 50, loss: "0.5 %", outage: None },
-    // Its SYN is lost.
+    // The SYN of this run is lost.
     Case { seed: 38, transport: RACK, application: BULK, room: 30, loss: "5 %", outage: Some((20, 31)) },
     Case { seed: 6, transport: SCTP, application: BULK, room: 12, loss: "0 %", outage: None },
     Case { seed: 7, transport: SCTP, application: FIVE, room: 30, loss: "5 %", outage: None },
@@ -68,22 +68,22 @@ const CASES: [Case; 10] = [
     },
 ];
 
-/// What sends, and what the test knows of it.
+/// A transport, and the rules for its replay.
 #[derive(Clone, Copy)]
 struct Transport {
-    /// Its settings in the file.
+    /// Its settings in the experiment file.
     settings: &'static str,
     rules: Rules,
-    /// Names of links on the way, for each path.
+    /// Names of the links of each path.
     paths: &'static [&'static str],
-    /// The receiver's window holds the sender back, not its own.
+    /// Whether the receiver's window is the limit, not the congestion window.
     is_narrow: bool,
 }
 
 #[derive(Clone, Copy)]
 enum Rules {
     Tcp(tcp::Rules),
-    /// With its least time-out, nanoseconds.
+    /// SCTP with this minimum RTO, ns.
     Sctp(u64),
 }
 
@@ -100,7 +100,7 @@ const fn sctp(settings: &'static str, rto_min: u64) -> Transport {
     Transport { settings, rules: Rules::Sctp(rto_min), paths: ONE_PATH, is_narrow: false }
 }
 
-// Without timestamps a retransmitted segment measures nothing (RFC 6298 section 3).
+// Without time stamps, a retransmitted segment gives no round-trip time sample (RFC 6298 section 3).
 const SACK: Transport = tcp("recovery = \"sack\"", SECOND, Sampling::PerRound, Counts::Pipe);
 const PER_ACK: Transport = tcp(
     "recovery = \"sack\"\nrtt_sampling = \"per-ack\"\ncongestion = \"cubic\"",
@@ -116,7 +116,8 @@ const NEWRENO: Transport = tcp(
 );
 const NARROW_TCP: Transport =
     Transport { settings: "recovery = \"sack\"\nreceive_buffer = \"16 KB\"", is_narrow: true, ..SACK };
-// A probe that is left out starts the timer anew (RFC 8985 section 7.3), which no packet shows. None is left out here.
+// A suppressed probe restarts the timer (RFC 8985 section 7.3), which is not visible in packets. With this setting no
+// probe is suppressed.
 const RACK: Transport =
     tcp("recovery = \"rack\"\nprobe_needs_sample = false", FIFTH, Sampling::PerRound, Counts::OpenOnly);
 const SCTP: Transport = sctp("", SECOND);
@@ -128,7 +129,7 @@ const FIVE: &str = "{ kind = \"bulk\", streams = 5, message = \"4 KB\" }";
 const SMALL: &str = "{ kind = \"bulk\", message = \"365 B\" }";
 
 impl Transport {
-    /// Its table in the file, and its paths.
+    /// Its table in the experiment file, with its paths.
     fn file(&self) -> String {
         let (kind, rto_min) = match self.rules {
             Rules::Tcp(rules) => ("kind = \"tcp\"\ntimestamps = false\nfrto = false", rules.rto_min),
@@ -211,7 +212,7 @@ impl Case {
         ]
     }
 
-    /// What the packets at the sender show.
+    /// Replays the packets at the sender.
     fn story(&self, tape: &Tape) -> Story {
         let capture = tape.capture(NEAR);
         match self.transport.rules {
@@ -221,7 +222,7 @@ impl Case {
     }
 }
 
-/// What the report says of one quantity of one path, at the end of each moment.
+/// The reported samples of one quantity of one path.
 struct Told(Vec<(Instant, f64)>);
 
 impl Told {
@@ -239,8 +240,8 @@ fn total(tape: &Tape, subject: Subject, quantity: &'static Quantity) -> u64 {
     tape.values(subject, quantity).iter().sum::<f64>() as u64
 }
 
-/// The bytes in flight are those that were sent and not acknowledged; they never exceed the windows when something new
-/// is sent, and reach one of the two whenever more waits to be sent.
+/// The reported bytes in flight are those that were sent and not acknowledged. When new data are sent, they do not
+/// exceed the windows. Whenever more data wait, they reach one of the two windows.
 #[test]
 fn the_window_is_what_the_packets_show() {
     skip_unless!(has_tshark());
@@ -278,8 +279,8 @@ fn the_window_is_what_the_packets_show() {
     }
 }
 
-/// Every time-out is a retransmission at the moment at which RFC 6298's timer runs out that is set by the round trips of
-/// the packets; and there is no other.
+/// At each reported time-out there is a retransmission, and RFC 6298's timer, computed from the round-trip times of the
+/// packets, expires. There are no other time-outs.
 #[test]
 fn the_timer_that_fired_is_the_one_that_the_packets_set() {
     skip_unless!(has_tshark());
@@ -326,8 +327,8 @@ fn the_timer_that_fired_is_the_one_that_the_packets_set() {
     assert!(most_in_a_row >= 4, "the timer never backed off further than {most_in_a_row}");
 }
 
-/// The time line tells each time-out, with the timer that ran out and the window that was left: one packet (RFC 5681
-/// section 3.1, RFC 9260 section 7.2.3), beside what RACK takes to be in flight still.
+/// The time line has each time-out with the RTO and the new window: one packet (RFC 5681 section 3.1, RFC 9260 section
+/// 7.2.3), plus the bytes that RACK still considers in flight.
 fn assert_words(case: &Case, tape: &Tape, story: &Story) {
     let notes = tape.notes().iter().filter(|note| note.text.contains(", RTO "));
     let words: Vec<_> = notes.map(|note| (note.at.as_nanos(), note.text.as_str())).collect();
@@ -342,8 +343,8 @@ fn assert_words(case: &Case, tape: &Tape, story: &Story) {
         let Some((_, rest)) = text.split_once(": cwnd ") else { continue };
         let window: f64 = rest.split(' ').next().and_then(|told| told.parse().ok()).expect("bytes");
         assert_eq!(Told::of(tape, fired.path, &CWND).at(*at), Some(window), "seed {}: {text}", case.seed);
-        // Where losses are found by time, some of what is outstanding at a time-out may be in flight still, and fills the
-        // window with the one packet.
+        // If losses are detected by time, some outstanding data may still be in flight at a time-out, and the window
+        // includes them.
         let (packet, alone) = match case.transport.rules {
             Rules::Tcp(rules) => (1460.0, rules.counts != Counts::OpenOnly),
             Rules::Sctp(_) => (1468.0, true),
@@ -352,8 +353,8 @@ fn assert_words(case: &Case, tape: &Tape, story: &Story) {
     }
 }
 
-/// What went in on one side of a link and did not come out on the other was dropped there, for the reason that the
-/// line's rate, queue and list give.
+/// A packet that entered a link and did not leave it was dropped there, for the reason that follows from the line's
+/// rate, queue, loss list and outage.
 #[test]
 fn packets_were_dropped_where_they_vanish() {
     let mut all = BTreeMap::<&str, u64>::new();
@@ -369,7 +370,7 @@ fn packets_were_dropped_where_they_vanish() {
                 for why in DropReason::ALL {
                     let told = total(&tape, subject, link_dropped(why));
                     let seen = fates.get(why.name()).copied().unwrap_or(0);
-                    // A line knows which packets it loses when it begins to send them.
+                    // A line counts a lost packet when its transmission starts.
                     let unseen = if why == DropReason::Loss { under_way } else { 0 };
                     let what = || format!("seed {}, link {number} {direction}: {why:?}", case.seed);
                     assert!((seen..=seen + unseen).contains(&told), "{told} told, {seen} seen: {}", what());
@@ -392,7 +393,7 @@ fn packets_were_dropped_where_they_vanish() {
     }
 }
 
-/// Drops that the time line tells of.
+/// Number of drops in the time line.
 fn in_words(tape: &Tape, subject: Subject, why: DropReason) -> u64 {
     let notes = tape.notes().iter().filter(|note| note.subject == subject);
     let counts = notes.filter_map(|note| {

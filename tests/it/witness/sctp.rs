@@ -1,4 +1,4 @@
-//! An SCTP sender, as the packets at its own interfaces show it.
+//! The state of an SCTP sender, computed from the packets at its interfaces.
 
 use std::collections::BTreeMap;
 
@@ -17,18 +17,18 @@ pub struct Packet {
     /// TSN and user bytes of each DATA chunk.
     data: Vec<(u32, u64)>,
     sack: Option<Sack>,
-    /// Bytes that a HEARTBEAT or its answer carries.
+    /// The information of a HEARTBEAT or HEARTBEAT ACK, and whether it is the latter.
     beat: Option<(bool, String)>,
 }
 
 struct Sack {
     cumulative: u32,
-    /// First and last, from the cumulative TSN on.
+    /// First and last TSN of each gap block, as offsets from the cumulative TSN.
     gaps: Vec<(u32, u32)>,
     window: u64,
 }
 
-/// Reads a capture at the sender, which opened the association over its first path.
+/// Reads a capture at the sender. The sender initiated the association over its first path.
 pub fn read(capture: &[u8]) -> Vec<Packet> {
     let fields = [
         "frame.time_epoch",
@@ -63,11 +63,11 @@ fn one(packet: &[Vec<String>], ours: &[String]) -> Packet {
     };
     let place = |field: usize| ours.iter().position(|address| *address == packet[field][0]);
     let (types, lengths) = (numbers(3), numbers(4));
-    // DATA is 0; its header has 16 bytes.
+    // The type of DATA is 0. Its header has 16 bytes.
     let sizes =
         types.iter().zip(&lengths).filter(|(kind, _)| **kind == 0).map(|(_, len)| u64::from(len - 16));
     let gaps = numbers(7).into_iter().zip(numbers(8)).collect();
-    // INIT ACK tells the window first.
+    // The first window is that of the INIT ACK.
     let window = numbers(9).first().or(numbers(11).first()).map(|window| u64::from(*window));
     let beat = types.iter().find(|kind| [4, 5].contains(kind)).map(|kind| (*kind == 5, packet[10].concat()));
     Packet {
@@ -88,15 +88,15 @@ fn one(packet: &[Vec<String>], ours: &[String]) -> Packet {
 #[derive(Clone, Copy, PartialEq, Debug)]
 enum State {
     InFlight,
-    /// Reported missing three times.
+    /// Reported missing three times, and to be retransmitted.
     Missing,
-    /// The timer ran out.
+    /// Marked for retransmission by a time-out.
     TimedOut,
-    /// By a gap block.
+    /// Acknowledged by a gap block.
     Acked,
 }
 
-/// A DATA chunk that the cumulative TSN has not passed.
+/// A DATA chunk above the cumulative TSN.
 struct Chunk {
     user: u64,
     path: usize,
@@ -107,7 +107,7 @@ struct Chunk {
 }
 
 impl Chunk {
-    /// With header and padding.
+    /// The length with header and padding, bytes.
     fn counted(&self) -> u64 {
         16 + self.user.next_multiple_of(4)
     }
@@ -116,27 +116,28 @@ impl Chunk {
 struct Path {
     timer: Timer,
     t3: Option<u64>,
-    /// The T3-rtx that runs was set to this.
+    /// The duration to which the running T3-rtx was set.
     span: u64,
     in_a_row: u32,
-    /// The TSN that is timed, and since when.
+    /// The TSN whose round-trip time is measured, and its sending time.
     timed: Option<(i64, u64)>,
-    /// A heartbeat on its way: what it carries, when it was sent, when it counts as lost.
+    /// The outstanding heartbeat: its information, its sending time, and the time at which it counts as lost.
     beat: Option<(String, u64, u64)>,
-    /// Since the time-out nothing was acknowledged: one packet may be in flight (RFC 9260 section 7.2.1).
+    /// Whether nothing was acknowledged since the time-out, so only one packet may be in flight (RFC 9260 section
+    /// 7.2.1).
     one_packet: bool,
     before_last: u64,
     new_packets: u32,
 }
 
-/// The sender. TSNs are counted from the first one.
+/// The state of the sender. TSNs are relative to the first one.
 struct Sender {
     first: u32,
     cumulative: i64,
     next: i64,
     chunks: BTreeMap<i64, Chunk>,
     paths: Vec<Path>,
-    /// Ends when this TSN is acknowledged.
+    /// Fast recovery ends when this TSN is acknowledged.
     recovery: Option<i64>,
     window: u64,
     most_user: u64,
@@ -146,7 +147,7 @@ struct Sender {
     story: Story,
 }
 
-/// Follows the sender through its packets.
+/// Computes the states of the sender from its packets.
 pub fn replay(packets: &[Packet], rto_min: u64) -> Story {
     let first = packets.iter().find_map(|packet| packet.data.first()).expect("data").0;
     let window =
@@ -165,7 +166,7 @@ pub fn replay(packets: &[Packet], rto_min: u64) -> Story {
         data_path: 0,
         story: Story::default(),
     };
-    // From COOKIE ACK on; before it INIT and COOKIE ECHO may have been sent again.
+    // The association is established with the COOKIE ACK. Before it, INIT and COOKIE ECHO may have been retransmitted.
     let opened = packets.iter().position(|packet| packet.types.contains(&11)).expect("it opened");
     for opening in [1, 10] {
         let theirs = packets[..opened].iter().filter(|packet| packet.sent && packet.types.contains(&opening));
@@ -202,7 +203,7 @@ impl Path {
         }
     }
 
-    /// RFC 9260 section 8.3: the timer backs off, unless data tells of the path.
+    /// RFC 9260 section 8.3: a lost heartbeat doubles the RTO, unless data are outstanding on the path.
     fn heartbeat_lost(&mut self) {
         self.beat = None;
         if self.t3.is_none() {
@@ -224,7 +225,7 @@ impl Sender {
         if let Some(sack) = packet.sack.as_ref().filter(|_| !packet.sent) {
             self.acknowledged(at, sack);
         }
-        // RFC 7829 section 3.2: a path whose timer ran out is probed at once.
+        // RFC 7829 section 3.2: after a time-out the path is probed immediately.
         let probes = matches!(&packet.beat, Some((false, _)));
         let repeats = packet.data.first().is_some_and(|(tsn, _)| self.distance(*tsn) < self.next);
         if packet.sent && (probes || repeats) {
@@ -248,7 +249,7 @@ impl Sender {
         in_flight.map(Chunk::counted).sum()
     }
 
-    /// User bytes on their way, over all paths.
+    /// User bytes in flight on all paths.
     fn user_bytes(&self) -> u64 {
         self.chunks.values().filter(|chunk| chunk.state == State::InFlight).map(|chunk| chunk.user).sum()
     }
@@ -297,7 +298,7 @@ impl Sender {
                 self.paths[number].t3 = None;
             }
             (chunk.state, chunk.path, chunk.again, chunk.misses) = (State::InFlight, number, true, 0);
-            // Section 6.3.1 C5: nothing that was sent after it is timed.
+            // Section 6.3.1 C5: after a retransmission, no measurement of this or a later chunk is used.
             for path in &mut self.paths {
                 path.timed = path.timed.filter(|(timed, _)| timed < place);
             }
@@ -308,7 +309,7 @@ impl Sender {
         }
     }
 
-    /// RFC 9260 section 6.3.3, if a timer runs out now.
+    /// RFC 9260 section 6.3.3: handles the timer that expires now, if there is one.
     fn fire(&mut self, at: u64) {
         for number in 0..self.paths.len() {
             let path = &mut self.paths[number];
@@ -339,8 +340,9 @@ impl Sender {
         self.cumulative = cumulative;
         let behind = self.chunks.split_off(&(cumulative + 1));
         let done = std::mem::replace(&mut self.chunks, behind);
-        // RFC 9260 section 6.3.2 R3, as Linux reads it (net/sctp/outqueue.c, sctp_check_transmitted): what the cumulative
-        // TSN passes was the earliest of its path, also if a gap block had acknowledged it.
+        // RFC 9260 section 6.3.2 R3, as Linux implements it (net/sctp/outqueue.c, sctp_check_transmitted): a chunk that
+        // the cumulative TSN passes counts as the earliest outstanding chunk of its path, even if a gap block had
+        // acknowledged it.
         let earliest: Vec<_> = done.values().map(|chunk| chunk.path).collect();
         let mut newly = Vec::new();
         for (place, chunk) in done.into_iter().filter(|(_, chunk)| chunk.state != State::Acked) {
@@ -362,7 +364,8 @@ impl Sender {
             let from = |(from, to): &(u32, u32)| (cumulative + i64::from(*from), cumulative + i64::from(*to));
             sack.gaps.iter().map(from).any(|(from, to)| (from..=to).contains(&place))
         };
-        // RFC 9260 section 6.2.1 D iii): no longer acknowledged; so it looks where SACKs of two paths overtake each other.
+        // RFC 9260 section 6.2.1 D iii): a chunk that is no longer reported is not acknowledged any more. This occurs
+        // when SACKs are reordered on two paths.
         for (_, chunk) in self.chunks.iter_mut().filter(|(place, _)| !reported(**place)) {
             if chunk.state == State::Acked {
                 chunk.state = State::InFlight;
@@ -399,8 +402,8 @@ impl Sender {
         }
     }
 
-    /// RFC 9260 section 7.2.4: highest TSN newly acknowledged; in fast recovery, all that are reported missing, if the
-    /// cumulative TSN advanced.
+    /// RFC 9260 section 7.2.4: counts the misses of chunks below the highest newly acknowledged TSN. In fast recovery,
+    /// if the cumulative TSN has advanced, the misses of all chunks that are reported missing are counted.
     fn count_misses(&mut self, advanced: bool, highest: Option<i64>, sack: &Sack, cumulative: i64) {
         let last = sack.gaps.iter().map(|(_, to)| cumulative + i64::from(*to)).max().unwrap_or(cumulative);
         let limit = match (self.recovery.is_some() && advanced, highest) {
@@ -426,7 +429,7 @@ impl Sender {
         let path = &mut self.paths[packet.path];
         match (packet.sent, answer) {
             (true, false) => {
-                // RFC 9260 section 8.3: the one before was not answered.
+                // RFC 9260 section 8.3: the previous heartbeat was not answered.
                 if path.beat.is_some() {
                     path.heartbeat_lost();
                 }
@@ -443,7 +446,7 @@ impl Sender {
         }
     }
 
-    /// RFC 9260 section 8.2: those without an answer within the RTO.
+    /// RFC 9260 section 8.2: heartbeats without an answer within the RTO count as lost.
     fn let_heartbeats_be_lost(&mut self, until: u64) {
         for path in &mut self.paths {
             if path.beat.as_ref().is_some_and(|(.., lost)| *lost < until) {
@@ -466,7 +469,7 @@ impl Sender {
                 in_network: flight,
                 before_last: path.before_last,
                 allowance: 0,
-                // The largest packet's data begins with a byte less in flight than the window has.
+                // A packet may be sent while the bytes in flight are one less than the window.
                 overshoot: 1467,
                 slack: 1,
                 packet: self.most_user,

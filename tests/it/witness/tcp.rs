@@ -1,4 +1,4 @@
-//! A TCP sender, as the packets at its own interface show it.
+//! The state of a TCP sender, computed from the packets at its interface.
 
 use std::collections::BTreeMap;
 
@@ -9,7 +9,7 @@ use super::timer::{Moment, Story, TimeOut, Timer, is_due, is_overdue, openings};
 /// A segment at the sender's interface.
 pub struct Segment {
     at: u64,
-    /// By the end whose data is followed.
+    /// Whether the observed sender sent it.
     sent: bool,
     syn: bool,
     seq: u32,
@@ -20,36 +20,36 @@ pub struct Segment {
     sacks: Vec<(u32, u32)>,
 }
 
-/// What is known of the sender beforehand, from the file.
+/// The properties of the sender that the experiment file specifies.
 #[derive(Clone, Copy)]
 pub struct Rules {
-    /// Nanoseconds.
+    /// Minimum RTO, ns.
     pub rto_min: u64,
     pub sampling: Sampling,
     pub counts: Counts,
 }
 
-/// Which acknowledgements measure the round trip.
+/// Which acknowledgements give a round-trip time sample.
 #[derive(Clone, Copy, PartialEq)]
 pub enum Sampling {
-    /// Each that acknowledges only what was sent once.
+    /// Each acknowledgement of data that were sent only once.
     PerAck,
-    /// Of those, one for what was sent since the last measurement or retransmission.
+    /// Of these, only the first one of data sent after the last sample or retransmission.
     PerRound,
 }
 
-/// What the congestion window is held against while losses are repaired.
+/// The number of bytes that is compared with the congestion window during loss recovery.
 #[derive(Clone, Copy, PartialEq)]
 pub enum Counts {
-    /// What RFC 6675's SetPipe counts.
+    /// The pipe of RFC 6675 (SetPipe).
     Pipe,
-    /// All that is outstanding, for duplicates inflate the window (RFC 5681 section 3.2).
+    /// All outstanding bytes, because duplicates inflate the window (RFC 5681 section 3.2).
     Outstanding,
-    /// Not followed: losses are found by time.
+    /// Not computed, because losses are detected by time. Only states without recovery are compared.
     OpenOnly,
 }
 
-/// Reads a capture at the sender, which opened the connection.
+/// Reads a capture at the sender. The sender opened the connection.
 pub fn read(capture: &[u8]) -> Vec<Segment> {
     let fields = [
         "frame.time_epoch",
@@ -84,48 +84,48 @@ fn segment(packet: &[Vec<String>]) -> Segment {
     }
 }
 
-/// The direction that a capture tells, among the flags of a packet.
+/// Whether the flags of a captured packet mark it as outbound.
 pub fn is_outbound(flags: &[String]) -> bool {
     flags[0].ends_with('2')
 }
 
-/// `0.021792000` seconds, exactly.
+/// A time such as `0.021792000` (s), in ns.
 pub fn nanos(seconds: &str) -> u64 {
     let (whole, rest) = seconds.split_once('.').expect("nine decimals");
     assert_eq!(rest.len(), 9, "{seconds}");
     whole.parse::<u64>().expect("seconds") * 1_000_000_000 + rest.parse::<u64>().expect("nanoseconds")
 }
 
-/// Something that was sent and is not acknowledged.
+/// A segment that was sent and is not yet acknowledged.
 #[derive(Clone, Copy, Default)]
 struct Flying {
     end: u64,
     sent_at: u64,
-    /// Sent more than once.
+    /// Whether it was sent more than once.
     again: bool,
     sacked: bool,
-    /// Given up for lost by a time-out.
+    /// Whether a time-out has marked it as lost.
     lost: bool,
-    /// Sent again since the last time-out.
+    /// Whether it was retransmitted since the last time-out.
     resent: bool,
 }
 
 #[derive(Clone, Copy, PartialEq, Debug)]
 enum Phase {
     Open,
-    /// Until this number is acknowledged.
+    /// Fast recovery until this sequence number is acknowledged.
     Recovery(u64),
-    /// After a time-out.
+    /// Recovery after a time-out, until this sequence number is acknowledged.
     Loss(u64),
 }
 
-/// The sender. Numbers are offsets from the SYN.
+/// The state of the sender. Sequence numbers are relative to the SYN.
 struct Sender {
     rules: Rules,
     first: u32,
     una: u64,
     nxt: u64,
-    /// The first number that the receiver has not offered to take.
+    /// The right edge of the receiver's window: the first sequence number beyond it.
     edge: u64,
     shift: u32,
     smss: u64,
@@ -133,17 +133,17 @@ struct Sender {
     timer: Timer,
     fires: Option<u64>,
     in_a_row: u32,
-    /// What ends here or before measures nothing any more.
+    /// Segments that end at or before this sequence number give no further sample.
     timed_beyond: u64,
     phase: Phase,
-    /// When the last acknowledgement came.
+    /// Time of the last acknowledgement.
     heard: u64,
     sent_new: bool,
     before_last: u64,
     story: Story,
 }
 
-/// Follows the sender through its packets.
+/// Computes the states of the sender from its packets.
 pub fn replay(segments: &[Segment], rules: Rules) -> Story {
     let answered = segments.iter().position(|segment| segment.syn && !segment.sent).expect("it opened");
     let (syns, answer) = (&segments[..answered], &segments[answered]);
@@ -205,7 +205,7 @@ impl Sender {
 
     fn sent(&mut self, segment: &Segment) {
         let (at, start) = (segment.at, self.offset(segment.seq));
-        // RFC 8985 section 7.2: a probe that is due no earlier goes in the place of the time-out.
+        // RFC 8985 section 7.2: a probe that is not due before the time-out replaces it.
         let probes = self.rules.counts == Counts::OpenOnly && start >= self.nxt;
         if is_due(self.fires, at) && !probes {
             self.fire(at, start);
@@ -213,13 +213,13 @@ impl Sender {
         let unasked = self.heard != at;
         if start >= self.nxt {
             assert_eq!(start, self.nxt, "nothing is left out");
-            // RFC 8985 section 7.3: a probe does not ask the window.
+            // RFC 8985 section 7.3: a probe may be sent beyond the window.
             self.sent_new = !unasked;
             self.before_last = self.in_network();
             self.nxt = start + segment.len;
             let (end, sent_at) = (self.nxt, at);
             self.flying.insert(start, Flying { end, sent_at, ..Flying::default() });
-            // RFC 8985 section 7.3: what nobody asked for is a probe, and the timer starts anew with it.
+            // RFC 8985 section 7.3: a segment without a cause is a probe, which restarts the timer.
             if unasked && self.fires.is_some() {
                 self.restart(at);
             }
@@ -239,8 +239,7 @@ impl Sender {
             Phase::Open => {
                 self.story.sent_again_fast += 1;
                 self.phase = Phase::Recovery(self.nxt);
-                // RFC 6675 section 6 leaves room for this: the timer starts anew with the first segment that recovery
-                // sends again.
+                // The timer is restarted with the first retransmission of recovery, which RFC 6675 section 6 permits.
                 self.restart(at);
             }
         }
@@ -325,7 +324,7 @@ impl Sender {
         self.pipe()
     }
 
-    /// RFC 6675 section 4, SetPipe: what is neither acknowledged nor lost, and what was sent again.
+    /// RFC 6675 section 4, SetPipe: the bytes that are neither acknowledged nor lost, plus the retransmitted bytes.
     fn pipe(&self) -> u64 {
         let (mut pipe, mut sacked_above, mut segments_above) = (0, 0, 0);
         for (start, flying) in self.flying.iter().rev() {
@@ -335,7 +334,7 @@ impl Sender {
                 segments_above += 1;
                 continue;
             }
-            // IsLost with a DupThresh of 3.
+            // IsLost of RFC 6675 with a DupThresh of 3.
             let lost = flying.lost || segments_above >= 3 || sacked_above > 2 * self.smss;
             pipe += (u64::from(!lost) + u64::from(flying.resent)) * len;
         }
@@ -346,7 +345,7 @@ impl Sender {
         let gaps = self.flying.values().any(|flying| flying.sacked);
         let undisturbed = self.phase == Phase::Open && !gaps;
         let followed = undisturbed || self.rules.counts != Counts::OpenOnly;
-        // RFC 3042: the first two duplicates may each let a segment out beyond the window.
+        // RFC 3042: for each of the first two duplicates, a segment may be sent beyond the window.
         let limited_transmit = if self.rules.counts == Counts::Outstanding { 2 * self.smss } else { 0 };
         self.story.moments.push(Moment {
             at,

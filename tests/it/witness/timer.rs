@@ -1,4 +1,5 @@
-//! The retransmission timer of RFC 6298 (of RFC 9260 section 6.3, which is the same), and what both replays tell.
+//! The retransmission timer of RFC 6298, which is also that of RFC 9260 section 6.3, and the common results of both
+//! replays.
 
 /// Smoothed round-trip time, its variation, and the timer that follows. Times are nanoseconds.
 pub struct Timer {
@@ -13,17 +14,17 @@ const MAX: u64 = 60_000_000_000;
 const GRANULARITY: f64 = 0.001;
 
 impl Timer {
-    /// RFC 6298 (2.1): one second until something is measured.
+    /// RFC 6298 (2.1): one second before the first measurement.
     pub fn new(min: u64) -> Self {
         Self { min, smoothed: None, base: 1_000_000_000, doubled: 0 }
     }
 
-    /// (5.7): three seconds for data if the SYN was sent more than once.
+    /// RFC 6298 (5.7): three seconds for data if the SYN was retransmitted.
     pub fn fall_back(&mut self) {
         self.base = 3_000_000_000;
     }
 
-    /// (2.2) and (2.3).
+    /// Adds a measurement of the round-trip time: RFC 6298 (2.2) and (2.3).
     pub fn measured(&mut self, nanos: u64) {
         let r = nanos as f64 / 1e9;
         let (srtt, rttvar) = self.smoothed.map_or((r, r / 2.0), |(srtt, rttvar)| {
@@ -37,7 +38,7 @@ impl Timer {
         self.doubled = 0;
     }
 
-    /// (5.5)
+    /// Doubles the RTO: RFC 6298 (5.5).
     pub fn back_off(&mut self) {
         self.doubled += 1;
     }
@@ -46,53 +47,53 @@ impl Timer {
         (self.base << self.doubled.min(10)).min(MAX)
     }
 
-    /// Seconds; zero before the first measurement.
+    /// The smoothed round-trip time, s; zero before the first measurement.
     pub fn srtt(&self) -> f64 {
         self.smoothed.map_or(0.0, |(srtt, _)| srtt)
     }
 }
 
-/// Real numbers are added up in another order here than there.
+/// Tolerance, ns: this computation adds floating-point numbers in another order than the sender.
 const ROUNDING: u64 = 5;
 
-/// Whether a timer that runs out at `due` does so at `at`.
+/// Whether a timer with the deadline `due` expires at `at`.
 pub fn is_due(due: Option<u64>, at: u64) -> bool {
     due.is_some_and(|due| due.abs_diff(at) <= ROUNDING)
 }
 
-/// Whether it should have run out before.
+/// Whether a timer with the deadline `due` should have expired before `at`.
 pub fn is_overdue(due: &u64, at: u64) -> bool {
     *due + ROUNDING < at
 }
 
-/// What the packets at a sender show.
+/// The results of replaying the packets at a sender.
 #[derive(Default)]
 pub struct Story {
-    /// The state at the end of each moment at which packets passed.
+    /// The state at the end of each time at which packets passed.
     pub moments: Vec<Moment>,
     pub time_outs: Vec<TimeOut>,
-    /// Of what opens the connection.
+    /// Retransmissions of the packets that open the connection.
     pub openings: Vec<TimeOut>,
-    /// Here a timer ran out, and nothing was sent again. What came later is not followed.
+    /// The time of an expiry without a retransmission, at which the replay stops.
     pub unheeded: Option<u64>,
-    /// Segments or chunks that were sent again because the timer had run out, and others.
+    /// Number of segments or chunks retransmitted after a time-out. `sent_again_fast` counts all other retransmissions.
     pub sent_after_time_outs: u64,
     pub sent_again_fast: u64,
 }
 
-/// The timer ran out, and something was sent again at that very moment.
+/// An expiry of the timer with a retransmission at the same time.
 #[derive(Debug)]
 pub struct TimeOut {
     pub at: u64,
     pub path: u8,
-    /// The timer that ran out.
+    /// The RTO that expired, ns.
     pub rto: u64,
-    /// Time-outs since something was acknowledged.
+    /// Number of consecutive time-outs without an acknowledgement.
     pub in_a_row: u32,
 }
 
-/// What opens a connection is sent again after RTO.Initial, and twice as long each time (RFC 6298 section 5, RFC 9260
-/// section 5.1.6), and no sooner or later: `sent` are the moments at which the same thing left.
+/// The packets that open a connection are retransmitted after RTO.Initial, which doubles each time (RFC 6298 section 5,
+/// RFC 9260 section 5.1.6). `sent` are the times at which the same packet was sent, ns. Panics if an interval differs.
 pub fn openings(sent: &[u64]) -> Vec<TimeOut> {
     let repeats = sent.windows(2).zip(1..).map(|(pair, in_a_row)| {
         let rto = 1_000_000_000 << (in_a_row - 1);
@@ -102,30 +103,30 @@ pub fn openings(sent: &[u64]) -> Vec<TimeOut> {
     repeats.collect()
 }
 
-/// The sender at one moment, on one path. Bytes.
+/// The state of the sender at one time on one path. Amounts are in bytes, times in ns.
 #[derive(Debug)]
 pub struct Moment {
     pub at: u64,
     pub path: u8,
-    /// What the report calls bytes in flight.
+    /// The bytes in flight, as netrig reports them.
     pub flight: u64,
-    /// What the congestion window is held against.
+    /// The bytes that are compared with the congestion window.
     pub in_network: u64,
-    /// The same before the last new packet of this moment was sent.
+    /// `in_network` before the last new packet of this time was sent.
     pub before_last: u64,
-    /// What the first duplicate acknowledgements let out beyond the window.
+    /// Bytes that may be sent beyond the window because of the first duplicate acknowledgements.
     pub allowance: u64,
-    /// By how much a packet that may be sent may pass the window: it may begin below it and end above.
+    /// Bytes by which a permitted packet may exceed the window: it may start below the limit and end above it.
     pub overshoot: u64,
-    /// Less room than this below the window is no room for a packet.
+    /// Room below the window that does not suffice for a packet.
     pub slack: u64,
-    /// The largest packet's data.
+    /// User data of the largest packet.
     pub packet: u64,
-    /// What the receiver would take beyond all that was sent.
+    /// Remaining bytes in the receiver's window after all sent data.
     pub room_at_receiver: i64,
-    /// Something was sent for the first time.
+    /// Whether new data were sent.
     pub sent_new: bool,
-    /// Nothing but a window keeps the sender from sending more.
+    /// Whether the sender has more data and only a window limits it.
     pub backlogged: bool,
     pub rto: u64,
     pub srtt: f64,

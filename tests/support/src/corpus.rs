@@ -1,4 +1,4 @@
-//! The corpora of the fuzz targets as tests: each input, and random changes to them.
+//! Replays the corpora of the fuzz targets as tests: each input, and random changes of inputs.
 
 use std::path::Path;
 
@@ -17,7 +17,8 @@ pub fn corpus(target: &str) -> Vec<(String, Vec<u8>)> {
     inputs
 }
 
-/// Checks each input of a corpus of at least `least` inputs, and then `changed` inputs that are made from them.
+/// Checks each input of a corpus, and then `changed` inputs made from them. The corpus must have at least `least`
+/// inputs.
 pub fn replay(target: &str, least: usize, changed: usize, check: fn(&[u8])) {
     let inputs = corpus(target);
     assert!(inputs.len() >= least, "{target}: {} inputs", inputs.len());

@@ -1,4 +1,4 @@
-//! Experiment files, written table by table.
+//! A builder of experiment files.
 
 /// The text of an experiment file. The entries of a table are given as `key = value`, separated by commas or line ends.
 #[derive(Clone, Debug)]
@@ -10,34 +10,34 @@ impl ExperimentText {
         Self(format!("format = 1\nname = \"{name}\"\nduration = \"{duration}\"\n"))
     }
 
-    /// Further entries that belong to no table. They come before all tables.
+    /// Adds entries at the top level. They must be added before all tables.
     #[must_use]
     pub fn with(mut self, entries: &str) -> Self {
         self.0 += &lines(entries);
         self
     }
 
-    /// A table. One of an array has its name in brackets: `[event]`.
+    /// Adds a table. The name of an element of an array of tables is in brackets: `[event]`.
     #[must_use]
     pub fn table(mut self, name: &str, entries: &str) -> Self {
         self.0 += &format!("[{name}]\n");
         self.with(entries)
     }
 
-    /// Nodes without settings. Spaces separate their names.
+    /// Adds nodes without settings. `names` are separated by spaces.
     #[must_use]
     pub fn nodes(self, names: &str) -> Self {
         names.split(' ').fold(self, |text, name| text.table(&format!("node.{name}"), ""))
     }
 
-    /// A link between the two nodes that `ends` names.
+    /// Adds a link between the two nodes in `ends`.
     #[must_use]
     pub fn link(self, name: &str, ends: &str, entries: &str) -> Self {
         let (a, b) = two(ends);
         self.table(&format!("link.{name}"), &format!("between = [\"{a}\", \"{b}\"]\n{entries}"))
     }
 
-    /// A link of this rate and delay with a FIFO queue for this number of packets, and further entries.
+    /// Adds a link with this rate, this delay, a FIFO queue for this number of packets, and further entries.
     #[must_use]
     pub fn fifo(
         self,
@@ -51,26 +51,26 @@ impl ExperimentText {
         self.link(name, ends, &format!("{line}\n{queue}\n{entries}"))
     }
 
-    /// A flow from the first of two nodes to the second.
+    /// Adds a flow from the first node in `ends` to the second.
     #[must_use]
     pub fn flow(self, name: &str, ends: &str, entries: &str) -> Self {
         let (from, to) = two(ends);
         self.table(&format!("flow.{name}"), &format!("from = \"{from}\"\nto = \"{to}\"\n{entries}"))
     }
 
-    /// A response.
+    /// Adds a response.
     #[must_use]
     pub fn response(self, name: &str, of: &str, metric: &str) -> Self {
         self.table(&format!("response.{name}"), &format!("of = \"{of}\"\nmetric = \"{metric}\""))
     }
 
-    /// Responses of one subject, each named as its metric.
+    /// Adds responses of one subject. Each has the name of its metric.
     #[must_use]
     pub fn responses(self, of: &str, metrics: &[&str]) -> Self {
         metrics.iter().fold(self, |text, metric| text.response(metric, of, metric))
     }
 
-    /// Whole tables.
+    /// Adds complete tables.
     #[must_use]
     pub fn text(mut self, tables: &str) -> Self {
         self.0 += tables;
@@ -78,7 +78,7 @@ impl ExperimentText {
         self
     }
 
-    /// The file.
+    /// The text of the file.
     pub fn build(self) -> String {
         self.0
     }
@@ -88,7 +88,7 @@ fn two(ends: &str) -> (&str, &str) {
     ends.split_once(' ').expect("two nodes")
 }
 
-/// The same entries with one on each line.
+/// The entries, one per line.
 fn lines(entries: &str) -> String {
     let (mut depth, mut is_quoted, mut is_escaped) = (0, false, false);
     let mut lines = String::new();
@@ -105,7 +105,7 @@ fn lines(entries: &str) -> String {
             '\n' if depth > 0 && !is_quoted => ' ',
             other => other,
         };
-        // No empty lines and no indentation.
+        // White space at the start of a line is dropped.
         let begins = lines.is_empty() || lines.ends_with('\n');
         if is_quoted || !(begins && letter.is_whitespace()) {
             lines.push(letter);

@@ -1,4 +1,4 @@
-//! What tests of several crates share.
+//! Common parts of the tests of several crates.
 #![allow(
     clippy::disallowed_types,
     clippy::disallowed_methods,
@@ -12,7 +12,7 @@ pub mod stranger_table;
 
 pub use experiment_text::ExperimentText;
 
-/// Ends a test, as passed, unless a condition holds.
+/// Ends a test as passed if a condition is false.
 #[macro_export]
 macro_rules! skip_unless {
     ($holds:expr) => {

@@ -1,23 +1,23 @@
-//! The table of what strangers get: `docs/models/strangers.md`.
+//! The tables of `docs/models/strangers.md`: requests from unvalidated addresses, and what the servers send them.
 
 use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
 use std::path::Path;
 
-/// One request of an address that has proved nothing.
+/// A request from an unvalidated address.
 pub struct StrangerRow {
-    /// Row group of the table, like `Speed servers`.
+    /// The name of the server in the table, such as `Speed servers`.
     pub server: String,
-    /// The request, as the table names it.
+    /// The name of the request in the table.
     pub request: String,
-    /// Length of the request.
+    /// Length of the request, bytes.
     pub bytes_in: usize,
-    /// Length of all responses together, retransmissions included.
+    /// Length of all responses together, retransmissions included, bytes.
     pub bytes_out: usize,
-    /// Datagrams that came back.
+    /// Number of received datagrams.
     pub datagrams: usize,
 }
 
-/// A stranger at an address of its own, and what it has sent.
+/// A client at an unvalidated address that nothing else uses, and its request.
 pub struct Stranger {
     request: String,
     socket: UdpSocket,
@@ -25,7 +25,7 @@ pub struct Stranger {
 }
 
 impl Stranger {
-    /// The `number`-th one sends a datagram, made for its own address.
+    /// A client at 127.7.7.`number`. It sends the datagram that `make` makes for its address.
     pub fn new(number: u8, request: &str, to: SocketAddr, make: impl FnOnce(SocketAddr) -> Vec<u8>) -> Self {
         let socket = UdpSocket::bind((Ipv4Addr::new(127, 7, 7, number), 0)).unwrap();
         socket.set_nonblocking(true).unwrap();
@@ -34,7 +34,7 @@ impl Stranger {
         Self { request: request.to_owned(), socket, bytes: datagram.len() }
     }
 
-    /// What has come back, at most three times what was sent.
+    /// The row of the table. Panics if the server has sent more than three times the bytes of the request.
     pub fn row(&self, server: &str) -> StrangerRow {
         let mut buffer = vec![0; 65_535];
         let came: Vec<usize> = std::iter::from_fn(|| self.socket.recv(&mut buffer).ok()).collect();
@@ -55,8 +55,8 @@ impl Stranger {
     }
 }
 
-/// Holds rows against those below a heading of the page: the same requests, and no more bytes than it says. With
-/// `NETRIG_UPDATE_PAGES=1` it writes down what was measured.
+/// Compares rows with those below a heading of the page: the requests must be the same, and the servers may not have
+/// sent more bytes. With `NETRIG_UPDATE_PAGES=1` the measured rows are written to the page.
 pub fn check(heading: &str, rows: &[StrangerRow]) {
     const HEAD: &str = "| server | request | bytes in | bytes out | ratio |\n|---|---|--:|--:|--:|\n";
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/models/strangers.md");

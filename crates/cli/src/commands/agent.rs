@@ -10,7 +10,7 @@ use netrig_sip_tester::ExperimentTester;
 use crate::arguments::{self, InsteadOfAnAgent};
 use crate::failure::Failure;
 
-/// Serves the controller on standard input until the input ends; or loads processors until then.
+/// Executes the controller's orders from standard input, or loads processors, until standard input ends.
 pub fn agent(arguments: &arguments::Agent) -> Result<ExitCode, Failure> {
     match &arguments.instead {
         None => Agent::with_tester(&ExperimentTester)
@@ -18,7 +18,8 @@ pub fn agent(arguments: &arguments::Agent) -> Result<ExitCode, Failure> {
             .map_err(Failure::failed)?,
         Some(InsteadOfAnAgent::Load { share, processors }) => {
             let until = || {
-                // A controller that closed the pipe does not wait for this line, and an input that cannot be read has ended.
+                // Errors are ignored: a controller that has closed the pipe does not need this line, and an input that
+                // cannot be read has ended.
                 let _ = writeln!(std::io::stdout(), "begun");
                 let _ = std::io::stdin().read_to_end(&mut Vec::new());
             };

@@ -24,7 +24,7 @@ pub fn check(arguments: &Check) -> Result<ExitCode, Failure> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// How many points the substrate can run, and each reason against the others with its number of points.
+/// Lines with the number of points that the substrate can run, and with each reason why it cannot run other points.
 fn verdict(plan: &Plan, substrate: &dyn Substrate) -> Result<String, Failure> {
     let mut reasons: BTreeMap<String, usize> = BTreeMap::new();
     for place in 0..plan.len() {

@@ -16,13 +16,13 @@ use crate::commands::version::{self, Version};
 use crate::failure::{Failure, print, print_json};
 use crate::request::ExperimentRequest;
 
-/// Prints how far two stores' results of an experiment agree: the ratio of means with its interval, point by point, and what
-/// differed when their runs were made.
+/// Compares the results of an experiment in two stores. Prints, for each point, the ratio of means with its interval
+/// and the differences between the conditions of the runs.
 pub fn compare(arguments: &Compare) -> Result<ExitCode, Failure> {
     let request = ExperimentRequest::new(&arguments.which)?;
     let place = StoreVersion::of(&arguments.store, Path::new(STORE));
     let with = StoreVersion::of(&arguments.with, &place.store);
-    // Each store may have a million runs, and both are read at once.
+    // Both stores are read at the same time, because each may have a million runs.
     let (first, second) = std::thread::scope(|scope| {
         let second = scope.spawn(|| Side::new(&request, &with, "second"));
         (Side::new(&request, &place, "first"), second.join())
@@ -63,9 +63,9 @@ pub fn compare(arguments: &Compare) -> Result<ExitCode, Failure> {
 
 /// The margin within which two results count as equal.
 struct Margin {
-    /// The margin of the command line, for every response.
+    /// The margin of the command line. It applies to every response.
     asked: Option<Fraction>,
-    /// Without it, the margin of responses for which the file has none.
+    /// Without `asked`, the margin of responses for which the file has none.
     usual: Fraction,
 }
 
@@ -74,7 +74,7 @@ impl Margin {
         Ok(Self { asked, usual: Fraction::new(0.05).map_err(Failure::failed)? })
     }
 
-    /// Applies the margin, unless the file has one for this response.
+    /// Applies the margin of the command line, or the default margin if the file has none for this response.
     fn ask(&self, entry: &mut Agreement, design: &Design) {
         let silent = || design.response(&entry.response).is_none_or(|spec| spec.agreement.is_none());
         if let Some(margin) = self.asked.or_else(|| silent().then_some(self.usual)) {
@@ -82,7 +82,7 @@ impl Margin {
         }
     }
 
-    /// The rule by which two results agree, as a sentence.
+    /// A sentence that states when two results agree.
     fn says(&self, design: &Design) -> String {
         let silent = design.responses.iter().all(|(_, spec)| spec.agreement.is_none());
         let margin = self.asked.unwrap_or(self.usual);
@@ -97,8 +97,9 @@ impl Margin {
     }
 }
 
-/// Factors that the file has as constants, or has no longer, and that have one level at all points of each side, but not the
-/// same level. The points are compared nevertheless, and the factor is listed among the differences.
+/// Factors that have a single level in each of the two stores, but different levels, and that have one level in the
+/// file or are no longer in it. Points are compared as if they did not have these factors; the factors are listed among
+/// the differences.
 fn other_constants(request: &ExperimentRequest, first: &Side, second: &Side) -> BTreeSet<String> {
     let may_differ = |name: &String| {
         let levels = request.experiment.design.factor(name).map_or(1, |factor| factor.levels.len());
@@ -112,7 +113,8 @@ fn without(point: &Point, factors: &BTreeSet<String>) -> Point {
     point.only(|factor| !factors.contains(factor))
 }
 
-/// A store, and the version in it: `netrig.db`, `netrig.db@1a2b3c4d`, or `@1a2b3c4d` for the default store.
+/// A store, and the version of the file or build if one is given: `netrig.db`, `netrig.db@1a2b3c4d`, or `@1a2b3c4d` for
+/// the default store.
 struct StoreVersion {
     store: PathBuf,
     version: Option<String>,
@@ -135,12 +137,12 @@ struct Side {
     provenances: Provenances,
     /// Digest of the version of the file.
     digest: String,
-    /// Factors that were removed from its points, with their levels.
+    /// The factors that were removed from the points, with their levels.
     constants: Point,
 }
 
 impl Side {
-    /// The runs of the experiment in a store, with `name` as their substrate.
+    /// Reads the runs of the experiment from a store. All of them get the substrate name `name`.
     fn new(request: &ExperimentRequest, place: &StoreVersion, name: &str) -> Result<Self, Failure> {
         let path = place.store.display();
         if !place.store.exists() {
@@ -168,7 +170,7 @@ impl Side {
         })
     }
 
-    /// Moves constants from its points to `constants`.
+    /// Moves these factors from the points to `constants`.
     fn set_aside(&mut self, factors: &BTreeSet<String>) {
         let levels = factors
             .iter()
@@ -182,7 +184,7 @@ impl Side {
         self.kept.sources = sources.map(|(point, of)| (without(&point, factors), of)).collect();
     }
 
-    /// Keeps only the points whose levels `--set` asks for.
+    /// Keeps only the points with the levels of `--set`.
     fn narrow(&mut self, request: &ExperimentRequest, constants: &BTreeSet<String>) -> Result<(), Failure> {
         let plan = request.experiment.plan();
         let wanted: BTreeSet<Point> =
@@ -199,7 +201,7 @@ impl Side {
         Ok(())
     }
 
-    /// Where, when and with what its runs were made; at one point, or at all if `None`.
+    /// Where, when and with which build the runs of one point were made; with `None`, those of all points.
     fn origin(&self, point: Option<&Point>) -> RunOrigin {
         let sources = &self.kept.sources;
         let origin = |of: &mut dyn Iterator<Item = &RunSources>| {
@@ -212,7 +214,8 @@ impl Side {
     }
 }
 
-/// The entry of a report's document, with what differed when its runs were made. The entry of all points also has both origins.
+/// The entry in the JSON document, with the differences between the origins of the runs. The entry for all points also
+/// has both origins.
 fn document(agreement: &Agreement, sides: [&Side; 2]) -> serde_json::Result<serde_json::Value> {
     let mut entry = serde_json::to_value(agreement)?;
     let all = agreement.factors.levels().is_empty();

@@ -8,7 +8,7 @@ use crate::arguments::Doctor;
 use crate::build::BUILD;
 use crate::failure::{Failure, print_report};
 
-/// Prints what this machine can do, and what would spoil a measurement on it.
+/// Prints the capabilities of this machine, and conditions that would distort a measurement on it.
 pub fn doctor(arguments: &Doctor) -> Result<ExitCode, Failure> {
     let mut findings = vec![HostFinding::fine("netrig", BUILD.as_str())];
     findings.extend(machine_findings());

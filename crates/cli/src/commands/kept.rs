@@ -1,4 +1,4 @@
-//! The runs of a store that represent points where single runs are shown.
+//! The stored runs that figures of single runs show.
 
 use std::collections::BTreeMap;
 

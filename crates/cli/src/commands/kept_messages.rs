@@ -1,4 +1,4 @@
-//! Messages of the SIP flows of runs that are kept.
+//! Kept messages of the SIP flows of runs.
 
 use crate::arguments::RunKeep;
 use crate::failure::Failure;
@@ -7,7 +7,7 @@ use crate::request::ExperimentRequest;
 /// The substrate whose runs can keep messages.
 const ON: &str = "netns";
 
-/// Orders that the following runs keep their messages.
+/// Starts to keep the messages of all following runs.
 pub fn begin(typed: &RunKeep, request: &ExperimentRequest) -> Result<(), Failure> {
     let Some(policy) = typed.keep else { return Ok(()) };
     let others: Vec<_> =

@@ -11,7 +11,7 @@ pub fn lab(_arguments: &Lab) -> Result<ExitCode, Failure> {
     Err(Failure::request("a lab needs Linux's network namespaces, which this system does not have"))
 }
 
-/// Holds a topology up until its command has ended, or until Ctrl-C.
+/// Builds a topology and keeps it until the command has ended, or until Ctrl-C.
 #[cfg(target_os = "linux")]
 pub fn lab(arguments: &Lab) -> Result<ExitCode, Failure> {
     linux::lab(arguments)
@@ -38,10 +38,10 @@ mod linux {
     /// Time between two checks for an interruption.
     const LOOK: Duration = Duration::from_millis(50);
 
-    /// How long a command may take to end after it was asked to.
+    /// Time limit for the command to end after SIGTERM.
     const STOP_TIMEOUT: Duration = Duration::from_secs(2);
 
-    /// Takes no samples: the packets of a lab are for its users.
+    /// A sink that discards samples: a lab measures nothing.
     struct NoSamples;
 
     impl Sink for NoSamples {
@@ -94,7 +94,7 @@ mod linux {
         Ok(code)
     }
 
-    /// Checks that there is a node of this name.
+    /// Checks that there is a node with this name.
     fn check_node(nodes: &[Node], wanted: &str) -> Result<(), Failure> {
         if nodes.iter().any(|node| node.name == wanted) {
             return Ok(());
@@ -111,7 +111,7 @@ mod linux {
         }
     }
 
-    /// Passes on a line of output of one of the file's programs.
+    /// Prints a line of output of a program that the file names.
     fn pass_on(node: &str, program: &str, line: &str) {
         // If even stderr is closed, nothing can be printed.
         let _ = writeln!(std::io::stderr(), "{node} {program}: {line}");
@@ -123,7 +123,7 @@ mod linux {
         }
     }
 
-    /// Runs a command in a node, and gives its exit code.
+    /// Runs a command in a node, and returns its exit code.
     fn command(
         lab: &mut Lab<NoSamples>,
         node: &str,
@@ -136,8 +136,8 @@ mod linux {
         let mut command = Command::new(program);
         command.args(rest);
         let mut process = lab.spawn(node, command).map_err(failure)?;
-        // Ctrl-C at a terminal reaches the command too, which decides what to do. Without a terminal only this process gets the
-        // signal.
+        // At a terminal, Ctrl-C also reaches the command, which decides whether to end. Without a terminal, only this
+        // process gets the signal.
         let ends_by_itself = std::io::stdin().is_terminal();
         loop {
             if let Some(status) = process.wait(LOOK).map_err(Failure::failed)? {
@@ -150,7 +150,7 @@ mod linux {
         }
     }
 
-    /// As a shell: 128 plus the signal's number if a signal ended it.
+    /// The exit code as a shell gives it: 128 plus the signal number if a signal ended the command.
     fn code(status: ExitStatus) -> ExitCode {
         use std::os::unix::process::ExitStatusExt;
         let signal = status.signal().and_then(|signal| u8::try_from(128 + signal).ok());

@@ -8,7 +8,7 @@ use crate::arguments::List;
 use crate::failure::{Failure, print};
 use crate::studies::STUDIES;
 
-/// Number of runs that are listed of each experiment; the export has them all.
+/// Maximum number of runs listed for each experiment. `netrig export` writes all of them.
 const LISTED: usize = 10;
 
 /// Lists the shipped studies, and the experiments and runs of the store.

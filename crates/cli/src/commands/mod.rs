@@ -1,4 +1,4 @@
-//! The subcommands: a file or a folder each.
+//! The subcommands. Each has a file or a folder.
 
 mod agent;
 mod check;

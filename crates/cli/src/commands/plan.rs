@@ -15,10 +15,10 @@ use crate::failure::{Failure, print};
 use crate::progress::words;
 use crate::request::ExperimentRequest;
 
-/// Number of points at which one run is tried to estimate the cost of a run.
+/// Number of points at which one run is made to estimate the duration of a run.
 const TRIED: usize = 3;
 
-/// Shows points and runs, and what they will cost.
+/// Shows points and runs, and the time that the runs will take.
 pub fn plan(arguments: &Plan) -> Result<ExitCode, Failure> {
     let request = ExperimentRequest::new(&arguments.which)?;
     let plan = request.experiment.plan();
@@ -42,7 +42,7 @@ pub fn plan(arguments: &Plan) -> Result<ExitCode, Failure> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// How many of the runs a store has; `None` without a store.
+/// A text with the number of runs that the store already has; `None` if there is no store.
 fn already_made(request: &ExperimentRequest, path: &Path) -> Result<Option<String>, Failure> {
     if !path.exists() {
         return Ok(None);
@@ -57,7 +57,8 @@ fn already_made(request: &ExperimentRequest, path: &Path) -> Result<Option<Strin
     }))
 }
 
-/// The time that the runs will take, from trials at a few points spread over the plan.
+/// A text with the time that the runs will take. It is estimated from one run at each of a few points spread over the
+/// plan.
 fn cost(plan: &Runs, substrate: &dyn Substrate) -> Result<String, Failure> {
     let stride = plan.len().div_ceil(TRIED).max(1);
     let (mut spent, mut tried) = (Duration::ZERO, 0u32);
@@ -66,7 +67,7 @@ fn cost(plan: &Runs, substrate: &dyn Substrate) -> Result<String, Failure> {
         if substrate.check(&run).is_err() {
             continue;
         }
-        // A run in real time takes as long as it lasts: no testbed is built and no program started.
+        // The duration of a real-time run is known, so no run is made.
         spent += if substrate.repeats() {
             trial(&run, substrate, &AtomicBool::new(false)).map_err(|error| trial_failure(&run, error))?
         } else {

@@ -18,7 +18,8 @@ use crate::failure::{Failure, print};
 use crate::output;
 use crate::request::ExperimentRequest;
 
-/// Writes the report of the runs in the store. Only simulated runs that a figure shows over time are repeated.
+/// Writes the report of the runs in the store. No run is made, except that simulated runs are repeated if a figure
+/// shows them over time.
 pub fn report(arguments: &arguments::Report) -> Result<ExitCode, Failure> {
     let request = ExperimentRequest::new(&arguments.which)?;
     let out = arguments.out.as_deref().map(|out| Ok((out, Form::of(out)?))).transpose()?;
@@ -42,7 +43,7 @@ pub fn report(arguments: &arguments::Report) -> Result<ExitCode, Failure> {
 /// An experiment's runs in a store.
 pub struct Stored {
     pub store: Store,
-    /// With verdicts on the claims.
+    /// The results, with the verdicts on the claims.
     pub results: Results,
     /// Whether the store has every requested run.
     pub is_complete: bool,

@@ -39,13 +39,13 @@ pub fn run(arguments: &Run) -> Result<ExitCode, Failure> {
     kept_messages::begin(&arguments.keep, &request)?;
     let provenance = [provenance(&BUILD, &[])];
     let mut store = Store::open(&arguments.place.store).map_err(Failure::request)?;
-    // Repeatable runs exist in memory only; others build something that must be removed at the end.
+    // Repeatable runs exist in memory only. Other runs build testbeds that must be removed at the end.
     let in_memory = request.substrates.iter().all(|substrate| substrate.repeats());
     let cancel = if in_memory { until_interrupted()? } else { until_taken_down()? };
     let ended = match arguments.via.via.as_deref() {
         None => carry(arguments, &request, EarlierRuns::TriedAgain, &provenance[0], &mut store, &cancel)?,
         Some(via) => match carry_via(via, arguments, &request, &mut store, &cancel)? {
-            // Nothing is left to run: the runs are filed under this experiment.
+            // All runs are in the store. This call makes none, and records them under this experiment.
             ViaEnd::Complete => {
                 carry(arguments, &request, EarlierRuns::Stands, &provenance[0], &mut store, &cancel)?
             }
@@ -98,7 +98,7 @@ pub fn run(arguments: &Run) -> Result<ExitCode, Failure> {
     Ok(code(&results, arguments.require_claims))
 }
 
-/// Allows the experiment's programs if `allowed`; otherwise refuses an experiment that would run one.
+/// If `allowed`, allows the programs of the experiment. Otherwise returns an error if a point would run a program.
 fn permit(request: &ExperimentRequest, allowed: bool) -> Result<(), Failure> {
     if allowed {
         allow_programs();

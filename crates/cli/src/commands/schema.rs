@@ -58,7 +58,8 @@ pub fn schema(typed: &Schema) -> Result<ExitCode, Failure> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// The schema for writing: fields that a reader may leave out are required.
+/// The schema of documents that netrig writes. Fields with a default are required in it, because netrig always writes
+/// them.
 fn written<T: JsonSchema>() -> Value {
     SchemaSettings::draft2020_12().for_serialize().into_generator().into_root_schema_for::<T>().into()
 }

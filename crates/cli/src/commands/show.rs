@@ -71,7 +71,7 @@ fn entry(constant: &Constant) -> String {
     format!("{name} = {value}\n    {doc}\n    source: {source}\n")
 }
 
-/// A preset with all its constants; without a name, the list of presets.
+/// Prints a preset with all its constants. Without a name, lists the presets.
 fn presets(name: Option<&str>) -> Result<(), Failure> {
     let Some(name) = name else {
         return Preset::ALL.iter().try_for_each(|preset| {
@@ -91,7 +91,7 @@ fn presets(name: Option<&str>) -> Result<(), Failure> {
     print(asymmetry_of(preset))
 }
 
-/// How asymmetric a preset is, for packets of its MTU and TCP acknowledgements with time stamps over IPv4.
+/// The asymmetry of a preset, in words, for packets of its MTU and for TCP acknowledgements with time stamps over IPv4.
 fn asymmetry_of(preset: Preset) -> String {
     const ACKNOWLEDGEMENT: u32 = 20 + 20 + 12;
     let [up, down] = preset.lines();
@@ -129,7 +129,7 @@ fn run(id: &str, place: &Where) -> Result<(), Failure> {
     time_line(&store, experiment, &replication)
 }
 
-/// Prints the time line from the store. If the run was not traced, repeats it to get one.
+/// Prints the time line from the store. If the store has no time line of the run, the run is repeated.
 fn time_line(store: &Store, experiment: ExperimentId, replication: &Replication) -> Result<(), Failure> {
     let stored = store.notes(&replication.run.identity).map_err(Failure::failed)?;
     if !stored.is_empty() {

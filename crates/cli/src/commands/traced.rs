@@ -12,13 +12,13 @@ use super::kept::Kept;
 use crate::failure::Failure;
 use crate::request::ExperimentRequest;
 
-/// A figure over the time of runs, one of each point that it shows.
+/// A figure over the time of single runs, one run of each point that the figure shows.
 ///
-/// Simulated runs are repeated: they give the same trace each time, and a store with all traces would be a hundred times as
-/// large. On other substrates the figure shows the first run of each point that counts; the store has kept the series of the
-/// figure.
+/// Simulated runs are repeated, because a repetition gives the same trace, and a store with all traces would be a
+/// hundred times as large. On other substrates the figure shows the first valid run of each point, whose time series
+/// are in the store.
 ///
-/// If `cancel` is set meanwhile, the figure shows the runs that were repeated by then.
+/// If `cancel` is set before all runs have been repeated, the figure shows only those that were.
 pub fn traced(
     (request, results, store): (&ExperimentRequest, &Results, &Store),
     (id, spec): (&str, &FigureSpec),
@@ -70,7 +70,7 @@ pub fn traced(
     Ok(spec.trace(id, design, &traced))
 }
 
-/// The trace of a run that is repeated, and how long the run was; `None` if cancelled.
+/// Repeats a run. Returns its trace and its duration; `None` if cancelled.
 fn again(
     substrate: &dyn Substrate,
     run: &Run,

@@ -1,11 +1,11 @@
-//! The version of an experiment's file to which runs of a store belong.
+//! Versions of an experiment's file in a store.
 
 use netrig_store::{ExperimentEntry, Store};
 
 use crate::failure::Failure;
 use crate::request::ExperimentRequest;
 
-/// The selected runs: those of a version of the file, and of one build or of the latest.
+/// A selection of runs: those of a version of the file, and of one build or of the latest build.
 pub struct Version {
     /// The version of the file.
     pub file: ExperimentEntry,
@@ -13,10 +13,11 @@ pub struct Version {
     pub build: Option<String>,
 }
 
-/// The fewest characters that select a version.
+/// Minimum number of characters that select a version.
 const FEWEST: usize = 4;
 
-/// The latest version of the file of which `store` has runs. If it is not the requested file, a warning goes to stderr.
+/// The latest version of the file with runs in `store`. If this is not the requested file, a warning is printed on
+/// stderr.
 pub fn latest(store: &Store, request: &ExperimentRequest) -> Result<ExperimentEntry, Failure> {
     let (name, place) = (&request.experiment.design.name, store.path().display());
     let version = versions(store, request)?
@@ -31,7 +32,8 @@ pub fn latest(store: &Store, request: &ExperimentRequest) -> Result<ExperimentEn
     Ok(version)
 }
 
-/// The version that begins with `named`: a digest of the file, a build of netrig, or the commit in it.
+/// The only version that begins with `named`, which is compared with the digest of the file, the build of netrig, and
+/// the commit of the build.
 pub fn named(store: &Store, request: &ExperimentRequest, named: &str) -> Result<Version, Failure> {
     let refuse = |why: &str| {
         let (name, place) = (&request.experiment.design.name, store.path().display());
@@ -46,7 +48,7 @@ pub fn named(store: &Store, request: &ExperimentRequest, named: &str) -> Result<
     for file in versions(store, request)? {
         let builds = store.builds(file.id).map_err(Failure::failed)?;
         for build in builds.into_iter().filter(|build| is_build(build, named)) {
-            // The runs of a build are those of the latest version of the file that it ran.
+            // If a build ran several versions of the file, the latest one is selected.
             found.retain(|known| known.build.as_ref() != Some(&build));
             found.push(Version { file: file.clone(), build: Some(build) });
         }

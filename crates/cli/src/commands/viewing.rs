@@ -1,4 +1,4 @@
-//! The video of a stored run as a viewer saw it: the received packets, decoded.
+//! The video of a stored run as a viewer saw it, decoded from the received packets.
 
 use netrig_core::quantity::{DATAGRAMS_SENT, MEDIA_DELAY, MEDIA_NUMBER};
 use netrig_core::{Instant, Quantity, Subject};
@@ -9,9 +9,9 @@ use netrig_traffic::{MediaArrival, VideoQuality};
 
 use crate::failure::Failure;
 
-/// A video flow as it was seen at its end.
+/// A video flow as its receiver showed it.
 pub struct Viewing {
-    /// Quality by packets.
+    /// Quality computed from the received packets.
     pub quality: VideoQuality,
     /// The pictures, as ffmpeg decodes them.
     pub watched: WatchedClip,
@@ -21,8 +21,9 @@ impl Viewing {
     /// The video that the flow at this place of the scenario received in the run with this identity; `None` if the flow
     /// carries no video, or the store has no samples of it.
     ///
-    /// A substrate in real time sends the clip's packets themselves, and counts an arrived packet only if no byte has changed.
-    /// A simulated one sends packets of the same lengths. So the packet numbers say what was received.
+    /// A real-time substrate sends the packets of the clip, and counts a received packet only if none of its bytes has
+    /// changed. The simulator sends packets of the same lengths. On both, the numbers of the received packets therefore
+    /// determine the received bytes.
     pub fn of(
         store: &Store,
         identity: &str,
@@ -50,7 +51,7 @@ impl Viewing {
         Ok(Some(Self { quality, watched }))
     }
 
-    /// One picture and all pictures, in words.
+    /// The quality of one picture and of all pictures, in words.
     pub fn says(&self, picture: usize) -> String {
         let Some(shown) = self.watched.shown.get(picture) else { return String::new() };
         let likeness = match shown.psnr_db.is_finite() {

@@ -1,4 +1,5 @@
-//! Figures over the pictures of a video as each run's viewer saw them, with one picture side by side.
+//! Figures over the pictures of a video as the viewer of each run saw them, and one picture of all viewers side by
+//! side.
 
 use netrig_experiment::{FigureSpec, Legend, PointResult, Results, Run, Status, WatchedRun};
 use netrig_probe::video::{VideoFrame, WatchedClip, has_ffmpeg, png, worst};
@@ -10,7 +11,7 @@ use super::viewing::Viewing;
 use crate::failure::Failure;
 use crate::request::ExperimentRequest;
 
-/// A viewer of one run.
+/// The viewer of the video in one run.
 struct Viewer<'a> {
     substrate: &'a str,
     run: Run,
@@ -19,7 +20,7 @@ struct Viewer<'a> {
 }
 
 impl Viewer<'_> {
-    /// A picture as this viewer saw it, in words.
+    /// The picture number `place` as this viewer saw it, in words.
     fn says(&self, request: &ExperimentRequest, place: usize) -> String {
         let made = match request.substrates.iter().find(|on| on.name() == self.substrate) {
             Some(on) if !on.repeats() => "the packets that were received",
@@ -33,8 +34,8 @@ fn picture(legend: Option<Legend>, says: String, frame: &VideoFrame) -> Result<P
     Ok(Picture { legend, says, png: png(frame).map_err(Failure::failed)? })
 }
 
-/// Adds to a report a figure over pictures, and one picture side by side as sent and as each viewer saw it. Both show the first
-/// valid replication of each point in the store.
+/// Adds a figure over pictures to a report, and one picture as sent and as each viewer saw it, side by side. Both show
+/// the first valid replication of each point in the store.
 pub fn watched<'a>(
     report: Report<'a>,
     (request, results, store): (&ExperimentRequest, &Results, &Store),

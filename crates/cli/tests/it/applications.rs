@@ -1,5 +1,5 @@
-//! Other programs and servers, and real video, in experiments on the testbed of namespaces. As root on Linux; otherwise each
-//! test says that it was skipped.
+//! Other programs and servers, and real video, in experiments on the testbed of namespaces. The tests need root on
+//! Linux; otherwise each test prints that it was skipped.
 #![cfg(target_os = "linux")]
 
 use std::io::{BufRead, BufReader, Write};
@@ -14,7 +14,7 @@ use serde_json::Value;
 use crate::common::machine::{can, folder};
 use crate::common::{netrig, text};
 
-/// Two hosts on a line, with the content of `rest`.
+/// A folder with an experiment: two hosts on a line, and the text `rest`.
 fn experiment(rest: &str) -> tempfile::TempDir {
     let file = ExperimentText::new("applied", "8 s")
         .table("replications", "count = 1")
@@ -32,13 +32,13 @@ fn run(folder: &Path, on: &str, more: &[&str]) -> (Option<i32>, Value, String) {
     (ended.status.code(), document, text(&ended.stderr))
 }
 
-/// The result of one substrate at the only point.
+/// The result of the only point on a substrate.
 fn point<'a>(document: &'a Value, substrate: &str) -> &'a Value {
     let points = document["points"].as_array().expect("there are points");
     points.iter().find(|point| point["substrate"] == substrate).expect("the substrate has the point")
 }
 
-/// The measured values, also if the run does not count.
+/// The value of a response, even if the run is invalid.
 fn value(document: &Value, substrate: &str, response: &str) -> Option<f64> {
     point(document, substrate)["responses"][response]["runs"][0]["value"].as_f64()
 }
@@ -51,8 +51,8 @@ fn time_lines(folder: &Path) -> String {
     ids.map(|id| text(&netrig(folder, &["show", "run", id]).stdout)).collect()
 }
 
-/// One million bytes take 2 s on a line of 4 Mbit/s, and 3.6 % more with 52 B of headers to each 1448 of them; the rest is the
-/// opening of a window and losses.
+/// One million bytes take 2 s on a line of 4 Mbit/s, and 3.6 % more with 52 B of headers for each 1448 B of data. The
+/// remaining time is slow start and retransmissions.
 #[test]
 fn a_file_by_ftp_takes_as_long_by_vsftpd_as_modelled() {
     skip_unless!(can(&["/usr/sbin/vsftpd"]));
@@ -85,26 +85,26 @@ metric = "packets_sent"
         for time in [modelled, real] {
             assert!((2.0..2.4).contains(&time), "{direction}: {modelled} s modelled, {real} s real");
         }
-        // The window opens beyond the queue's size, so both retransmit.
+        // The window grows beyond the size of the queue, so both substrates retransmit.
         let shares = ["sim", "netns"].map(|on| value(&document, on, "again"));
         for share in shares {
             assert!(share.is_some_and(|share| (0.01..0.2).contains(&share)), "{direction}: {shares:?}");
         }
-        // The network's share of the file is identified by the server's data port; the commands are not part of it.
+        // The throughput on the wire is that of the data connection, without the FTP commands.
         let [modelled, real] = ["sim", "netns"].map(|on| value(&document, on, "wire").unwrap_or(0.0));
         let ratio = real / modelled;
         assert!(
             (0.9..1.1).contains(&ratio),
             "{direction}: {modelled} B/s on the modelled wire, {real} on this"
         );
-        // Only the client's end is read.
+        // On the real substrate only the client is observed.
         assert!(value(&document, "sim", "sent").is_some() && value(&document, "netns", "sent").is_none());
         let line = time_lines(folder.path());
         assert!(line.contains("vsftpd") && line.contains("SHA-256"), "{line}");
     }
 }
 
-/// A server that prints its identity when it listens.
+/// A server that prints a text when it listens.
 const PROGRAM: &str = r#"
 [node.b]
 application = { kind = "program", command = ["sh", "{folder}/serve", "{address:a}"], ready = "says:ready", packages = ["dash"], files = { serve = "echo ready at {address} for $1; exec sleep 1000" } }
@@ -136,7 +136,7 @@ fn a_program_runs_on_its_node_if_it_is_allowed_to() {
     assert_eq!(value(&document, "netns", "loss"), Some(0.0), "{document:#}");
     let line = time_lines(folder.path());
     assert!(line.contains("sh: ready at 10.0.0.2 for 10.0.0.1"), "{line}");
-    // Journals name a folder before it is made, so nothing of it remains when they are removed.
+    // The journal names a folder before it is made, so that no folder can be left behind.
     let left = netrig(folder.path(), &["doctor"]);
     assert!(!text(&left.stdout).contains("left behind"), "{}", text(&left.stdout));
 }
@@ -166,12 +166,12 @@ fn a_program_that_ends_before_it_is_ready_fails_its_run() {
     );
 }
 
-/// The node's name in `ip netns`.
+/// The file of a node's namespace (`ip netns`).
 fn namespace(id: &str, node: &str) -> PathBuf {
     Path::new("/run/netns").join(format!("netrig-{id}-{node}"))
 }
 
-/// Process numbers of a testbed, except zombies, whose environment is empty.
+/// Process identifiers of a testbed. Zombies are not found, because their environment is empty.
 fn processes(id: &str) -> Vec<String> {
     let mark = format!("NETRIG_TESTBED={id}");
     let entries = std::fs::read_dir("/proc").expect("processes are listed").flatten();
@@ -198,7 +198,7 @@ fn a_lab_has_the_programs_of_its_nodes_if_it_is_allowed_to() {
     let (code, _, refused) = lab(&[]);
     let (_, _, refused_run) = run(folder.path(), "netns", &[]);
     assert_eq!(code, Some(2), "{refused}");
-    // A run warns of the file first.
+    // `netrig run` prints a warning about the file first.
     assert!(refused_run.ends_with(&refused), "in the same words: {refused}{refused_run}");
 
     let (code, out, told) = lab(&["--allow-programs"]);
@@ -218,7 +218,7 @@ fn a_lab_says_which_of_its_programs_ended_and_how() {
     let gate = scratch.path().join("gate").display().to_string();
     let folder = experiment(&PROGRAM.replace("exec sleep 1000", &format!("read line < {gate}; exit 3")));
     assert!(Command::new("mkfifo").arg(&gate).status().expect("mkfifo starts").success());
-    // Lets the program end, and ends itself afterwards.
+    // The command lets the program end, waits for its end, and then ends.
     let words =
         "echo > $0; while [ -n \"$(ip netns pids $(ip netns identify | sed s/-a$/-b/))\" ]; do :; done";
     let ended = netrig(
@@ -243,14 +243,14 @@ fn a_lab_that_is_interrupted_while_it_waits_for_a_program_leaves_nothing() {
     let line = told.find_map(|line| line.strip_prefix("b sh: ").map(str::to_owned));
     let id = line.expect("the program has begun");
     assert!(namespace(&id, "a").exists(), "{id} is being built");
-    // While the shell becomes `sleep`, its environment cannot be read.
+    // The environment of the shell cannot be read while it executes `sleep`.
     while processes(&id).is_empty() {
         assert!(lab.try_wait().expect("it is asked").is_none(), "{id} has ended");
         std::thread::sleep(Duration::from_millis(10));
     }
     kill_process(Pid::from_child(&lab), Signal::INT).expect("it still runs");
     assert_eq!(lab.wait().expect("it ends").code(), Some(130));
-    // It was never built, and reports no links.
+    // The lab was not built completely, and reports no links.
     assert_eq!(told.collect::<Vec<_>>(), ["interrupted before there was anything to show"]);
     for node in ["a", "b"] {
         assert!(!namespace(&id, node).exists(), "{node} of {id} is still there");
@@ -263,7 +263,7 @@ fn a_lab_that_is_interrupted_while_it_waits_for_a_program_leaves_nothing() {
     assert!(left.is_empty(), "{left:?}");
 }
 
-/// The Multipath TCP settings of a run's kernels are those of a lab's too.
+/// A lab sets the same Multipath TCP settings in its kernels as a run.
 #[test]
 fn a_lab_has_the_paths_of_multipath_tcp() {
     skip_unless!(can(&["/proc/sys/net/mptcp", "/usr/sbin/ip"]));
@@ -300,7 +300,7 @@ metric = "goodput"
     assert_eq!(told[1], "10.0.0.6 id 1 signal add_addr_accepted 0 subflows 1 7");
 }
 
-/// The line loses every 20th packet of the same stream on both substrates, so both viewers miss the same packets.
+/// The line loses every 20th packet of the same stream on both substrates, so that both viewers miss the same packets.
 #[test]
 fn received_pictures_of_a_real_run() {
     skip_unless!(can(&["/usr/bin/ffmpeg"]));
@@ -341,7 +341,8 @@ of = "flow.video"
         let _ = writeln!(std::io::stderr(), "the machine was too busy: {document:#}");
         return;
     }
-    // As sent, as received in the simulation, as received in real time: two decoders' results for the same packets.
+    // The picture as sent, as received in the simulation, and as received in real time. The last two are decoded from
+    // the same packets.
     let pictures = ["applied-seen-1.png", "applied-seen-2.png", "applied-seen-3.png"]
         .map(|name| std::fs::read(folder.path().join(name)).unwrap_or_else(|_| panic!("no {name}: {told}")));
     assert!(pictures[0].starts_with(b"\x89PNG\r\n\x1a\n") && pictures[0] != pictures[1]);

@@ -1,5 +1,5 @@
-//! Loss or delay by this machine, and not by the network of the experiment, makes a run invalid, with the place. As root on
-//! Linux; otherwise each test says that it was skipped.
+//! Packet loss or delay caused by this machine, and not by the network of the experiment, makes a run invalid; the
+//! reason names where it happened. The tests need root on Linux; otherwise each test prints that it was skipped.
 #![cfg(target_os = "linux")]
 
 use std::os::unix::process::CommandExt;
@@ -13,8 +13,8 @@ use crate::common::machine::{can, folder};
 use crate::common::path_lab::DiscardingSink;
 use crate::common::{netrig, text};
 
-/// Two hosts with a router between them, over which datagrams of `size` go in this version of IP; the first two nodes may have
-/// a shell's script.
+/// Two hosts with a router between them. A flow sends datagrams of `size` over this IP version. `scripts` are shell
+/// scripts for the first host and the router; an empty one is not run.
 fn experiment(ip: u8, size: &str, scripts: [&str; 2]) -> String {
     let [at_a, at_r] = scripts.map(|script| match script {
         "" => String::new(),
@@ -40,14 +40,14 @@ fn experiment(ip: u8, size: &str, scripts: [&str; 2]) -> String {
         .build()
 }
 
-/// Why the run is invalid, and the drops of its links.
+/// Why the run is invalid (empty if it is valid), and the number of packets dropped on its links.
 fn verdict(experiment: &str) -> (String, u64) {
     let outcome = carry_out(&run(experiment, 0), &mut DiscardingSink, &AtomicBool::new(false));
     let outcome = outcome.unwrap_or_else(|error| panic!("{error}"));
     (outcome.invalid.unwrap_or_default(), outcome.balance.dropped)
 }
 
-/// Fragmented and reassembled datagrams are all accounted for.
+/// Datagrams that are fragmented and reassembled do not count as lost.
 #[test]
 fn what_no_kernel_loses_is_nobodys_fault() {
     skip_unless!(can(&[]));
@@ -73,11 +73,12 @@ fn what_a_router_of_the_experiment_loses_in_its_kernel_is_told() {
     );
 }
 
-/// A node whose interface lets frames pass that no line carries loses them before its link.
+/// If the MTU of a node's interface is raised above that of its link, the node sends frames that the link does not
+/// carry. They are lost before the link.
 #[test]
 fn what_does_not_reach_its_link_is_told() {
     skip_unless!(can(&[]));
-    // Datagrams that are not fragmented any more: no link carries such frames.
+    // With the raised MTU, datagrams are not fragmented any more, and no link carries frames of their length.
     let raises = "sleep 0.5; ip link set dev access mtu 9000; sleep 0.7; \
                   ip link set dev access mtu 1500; sleep 100";
     for ip in [4, 6] {
@@ -87,13 +88,14 @@ fn what_does_not_reach_its_link_is_told() {
     }
 }
 
-/// Not only "permission denied": without root the message gives a remedy.
+/// Without root, the message names a remedy and not only "permission denied".
 #[test]
 fn without_root_is_said_what_needs_it_and_what_does_not() {
     skip_unless!(can(&[]));
     let folder = folder("plain", &experiment(4, "500 B", ["", ""]));
     let path = folder.path();
-    // In another process: while a child of this one has the file open for writing, no process can run it.
+    // The file is copied by another process: if a child of this one inherited the file open for writing, the file could
+    // not be executed.
     let copied = Command::new("cp").arg(env!("CARGO_BIN_EXE_netrig")).arg(path.join("netrig")).status();
     assert!(copied.expect("cp starts").success(), "the program can be copied");
     let open = std::os::unix::fs::PermissionsExt::from_mode(0o777);
@@ -102,7 +104,7 @@ fn without_root_is_said_what_needs_it_and_what_does_not() {
         let mut command = Command::new(path.join("netrig"));
         command.args(words).current_dir(path).uid(65534).gid(65534);
         let ended = command.output().expect("netrig starts");
-        // However it is wrapped.
+        // Line breaks are replaced by spaces.
         let told = text(&ended.stderr) + &text(&ended.stdout);
         let told = told.split_whitespace().collect::<Vec<_>>().join(" ");
         assert!(

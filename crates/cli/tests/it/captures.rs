@@ -1,4 +1,4 @@
-//! `netrig export --run`: whose packets, which of them, the destination, and rejected arguments.
+//! `netrig export --run`: selection of nodes and packets, output files, and rejected arguments.
 
 use std::fs;
 use std::path::Path;
@@ -19,7 +19,7 @@ fn experiment() -> String {
         .build()
 }
 
-/// A store with one run, and the run's identity.
+/// A folder with a store of one run, and the identity of the run.
 fn folder_with_run(experiment: &str) -> (tempfile::TempDir, String) {
     let folder = tempfile::tempdir().expect("a folder for the test");
     fs::write(folder.path().join("small.toml"), experiment).expect("the folder can be written");
@@ -31,14 +31,14 @@ fn folder_with_run(experiment: &str) -> (tempfile::TempDir, String) {
     (folder, identity)
 }
 
-/// Exports the run with further arguments, and returns stdout.
+/// Exports a capture of the run with further arguments, and returns stdout.
 fn export(folder: &Path, run: &str, more: &[&str]) -> String {
     let output = netrig(folder, &[&["export", "--run", run, "--pcapng"], more].concat());
     assert!(output.status.success(), "{more:?}: {}", text(&output.stderr));
     text(&output.stdout)
 }
 
-/// A packet of a capture: interface, time in nanoseconds, kept bytes, original length, whether inbound.
+/// A packet of a capture: interface, time in ns, captured bytes, original length, and whether it is inbound.
 type Packet = (u32, u64, Vec<u8>, u32, bool);
 
 /// Reads a capture by the pcapng draft: the names of its interfaces, and its packets.
@@ -81,7 +81,7 @@ fn the_sender_is_captured_if_no_node_is_named() {
     let (interfaces, packets) = capture(folder.path(), "x.pcapng");
     assert_eq!(interfaces, ["near"]);
     assert_eq!(said, format!("{} packets at a: x.pcapng\n", packets.len()));
-    // The first is the opening, sent when the flow starts; IPv4, and TCP's SYN.
+    // The first packet is a TCP SYN over IPv4, sent when the flow starts.
     let (_, moment, first, _, inbound) = &packets[0];
     assert_eq!((*moment, first[0], first[9], first[33] & 2, *inbound), (0, 0x45, 6, 2, false));
     assert!(packets.iter().all(|(_, _, bytes, len, _)| bytes.len() == *len as usize), "all of each packet");
@@ -116,7 +116,7 @@ fn several_nodes_get_a_file_each() {
     assert_eq!(capture(folder.path(), "both/b.pcapng").0, ["far"]);
     let (interfaces, packets) = capture(folder.path(), "both/router.pcapng");
     assert_eq!(interfaces, ["near", "far"]);
-    // A packet that arrives over one link leaves over the other at once, unchanged.
+    // A packet that arrives over one link leaves over the other at the same time and unchanged.
     for pair in packets.chunks(2) {
         let [(from, arrived, came, _, true), (to, left, went, _, false)] = pair else { panic!("{pair:?}") };
         assert!(from != to && arrived == left && came == went);
@@ -138,7 +138,7 @@ fn a_window_and_a_length_cut_what_is_kept() {
     assert!(short.iter().any(|(_, _, _, len, _)| *len == 1500));
 }
 
-/// 20 KB over 1 Mbit/s take less than half of the 2 s; then the run is over.
+/// 20 KB at 1 Mbit/s take less than half of the 2 s, and then the run ends.
 #[test]
 fn a_run_is_as_long_as_it_lasted() {
     let ends = experiment()
@@ -203,10 +203,11 @@ fn sequence_numbers_are_drawn_against_time() {
     let over = |transport: &str| lossy.replace("kind = \"tcp\"", transport);
     let (tcp, sctp) = ("sequence number, relative (B)", "TSN, relative (chunks)");
     for (transport, y, window) in [
-        // About 200 KB are sent: a window of 60 KB is drawn, one that flattens all other curves is named in the text.
+        // About 200 KB are sent. A window of 60 KB is drawn. One that would flatten all other curves is only mentioned
+        // in the text.
         ("kind = \"tcp\"\nreceive_buffer = \"60 KB\"", tcp, Some(">window<")),
         ("kind = \"tcp\"\nreceive_buffer = \"6 MB\"", tcp, Some("window reached")),
-        // That of SCTP counts other quantities.
+        // The window of SCTP is not drawn, because it has other units.
         ("kind = \"sctp\"", sctp, None),
     ] {
         let experiment = over(transport);
@@ -244,7 +245,7 @@ fn sequence_numbers_are_drawn_against_time() {
     }
 }
 
-/// With one stream every message behind a loss waits, with four only those of its own stream.
+/// With one stream, every message after a lost one waits. With four streams, only the messages of the same stream wait.
 #[test]
 fn what_waits_for_an_earlier_message_is_drawn_by_stream() {
     let lossy =
@@ -295,7 +296,7 @@ mod unix {
 
     use super::*;
 
-    /// Half a million packets.
+    /// An experiment with half a million packets.
     fn long() -> String {
         experiment()
             .replace("1 Mbit/s", "100 Mbit/s")
@@ -339,7 +340,7 @@ mod unix {
         assert!(output.status.success() && output.stderr.is_empty(), "{}", text(&output.stderr));
     }
 
-    /// A limit on the size of a file replaces a full disk.
+    /// A limit of the file size simulates a full disk.
     #[test]
     fn what_does_not_fit_is_not_left_behind() {
         let (folder, run) = folder_with_run(&long());
@@ -358,7 +359,7 @@ mod unix {
         );
         assert!(text(&output.stderr).contains("`--from`, `--to` and `--snap` make a smaller capture"));
         assert_eq!(left_in(folder.path()), [""; 0]);
-        // Nothing is lost: the same run, with fewer events.
+        // The stored run is unchanged: a smaller capture of it can be exported.
         let small = limited.replace("--out x", "--from 1s --to 1.01s --snap 60B --out x");
         let output = Command::new("sh")
             .args(["-c", &small, env!("CARGO_BIN_EXE_netrig")])

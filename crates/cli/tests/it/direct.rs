@@ -1,5 +1,5 @@
-//! Links that are only cables, modelled and between real namespaces. As root on Linux; otherwise each test says that it was
-//! skipped.
+//! Links that are only cables, in the simulator and between namespaces. The tests need root on Linux; otherwise each
+//! test prints that it was skipped.
 #![cfg(target_os = "linux")]
 
 use std::path::Path;
@@ -13,7 +13,7 @@ use crate::common::carried_out;
 use crate::common::machine::{can, folder};
 use crate::common::{netrig, text};
 
-/// A node on a cable to a forwarding node, and a line from there.
+/// A node with a cable to a forwarding node, which has a line to a third node.
 fn mixed() -> String {
     ExperimentText::new("mixed", "1 s")
         .with("IP")
@@ -76,14 +76,14 @@ fn all_that_is_sent_on_a_cable_arrives_beside_lines_and_through_nodes() {
             assert_eq!(losses, [0.0; 4], "{on} {version}: {document:#}");
             assert_eq!([of("file"), of("long")], [1e6, 1e5], "{on} {version}: {document:#}");
         }
-        // A cable takes no time: the model says so, and the time of a kernel is not asserted.
+        // In the simulator, a cable has no delay. The delay of the kernel is not checked.
         assert_eq!(value(&document, "sim", "trip"), Some(0.0), "{document:#}");
         let left = netrig(folder.path(), &["doctor"]);
         assert!(!text(&left.stdout).contains("left behind"), "{}", text(&left.stdout));
     }
 }
 
-/// Over the cable, and over it and the line after it, in both versions of IP.
+/// Echoes pass the cable, and the cable and the line after it, over both IP versions.
 #[test]
 fn a_lab_has_cables_too() {
     skip_unless!(can(&["ping"]));
@@ -118,7 +118,7 @@ fn of_a_cable_nothing_is_counted_changed_or_captured() {
     let other = check(&plain.replace("kind = \"direct\"", "kind = \"wire\""));
     assert!(other.contains("`wire`") && other.contains("direct"), "{other}");
 
-    // In virtual time no device slows a sender whose path is a cable.
+    // In virtual time, nothing limits a sender whose path has only cables, so such a run is refused.
     let folder = folder("mixed", &plain.replace("bytes = \"1 MB\"", "seconds = \"1 s\""));
     let (code, document, told) = run(folder.path(), "mixed.toml", &["--on", "sim"]);
     assert_eq!(code, Some(0), "{told}");
@@ -126,7 +126,7 @@ fn of_a_cable_nothing_is_counted_changed_or_captured() {
     assert!(why.contains("flow `file`") && why.contains("only cables"), "{document:#}");
 }
 
-/// Keeps the frames of the first node.
+/// A sink that wants the frames of the first node.
 struct Capture;
 
 impl Sink for Capture {
@@ -164,6 +164,6 @@ fn a_modelled_cable_has_frames_and_no_events() {
     let (code, told) = export(&["--pcapng", "--node", "a", "--out", "a.pcapng"]);
     assert_eq!(code, Some(0), "{told}");
     let captured = std::fs::metadata(folder.path().join("a.pcapng")).expect("it was written").len();
-    // A megabyte of the file's, and more.
+    // The file of one megabyte, and headers.
     assert!(captured > 1_000_000, "{captured}");
 }

@@ -1,4 +1,4 @@
-//! The program with odd files, odd levels and odd stores.
+//! The program with unusual files, levels and stores.
 
 use std::fs;
 use std::path::Path;
@@ -44,7 +44,8 @@ fn a_level_that_is_set_is_refused_once() {
     assert!(told.contains("factor `size` has the level `1 Kb`"), "{told}");
 }
 
-/// An experiment may come from a stranger: it gets neither all memory nor other people's files, and blocks on no file.
+/// An experiment may come from an untrusted author. It cannot use all memory, read files of other folders, or block on
+/// a file.
 #[cfg(unix)]
 #[test]
 fn what_an_experiment_names_is_a_regular_file_of_its_folder() {
@@ -79,7 +80,7 @@ fn what_an_experiment_names_is_a_regular_file_of_its_folder() {
         assert!(told.contains(why) && told.contains(&format!("small.toml:{line}:")), "{told}");
         assert!(!told.contains("for nobody else"), "{told}");
     }
-    // netrig's own search for files is no way around it either.
+    // The same holds for files that netrig itself searches in the folder.
     fs::write(own.join("small.toml"), experiment()).expect("our own folder");
     symlink("../secret", own.join("README.md")).expect("a link");
     let told = refused(&own, &["check", "small.toml"]);
@@ -106,7 +107,7 @@ fn an_experiment_comes_from_a_file_or_a_pipe_but_from_no_device() {
     });
 }
 
-/// A line that gets a thousand times its rate, into a queue without a limit, and the same within reason.
+/// Two points: a line with an unlimited queue that is offered many times its rate, and the same line with a low load.
 fn flood() -> String {
     ExperimentText::new("small", "100 s")
         .with(r#"sample_every = "100 s""#)
@@ -139,7 +140,7 @@ fn a_run_whose_packets_take_too_much_memory_fails_with_a_sentence() {
     let told = text(&lost.stdout) + &text(&lost.stderr);
     assert!(told.contains("the run takes more memory than its limit (32 MB)"), "{told}");
     assert!(told.contains("bound the queues") && told.contains("raise the limit with --memory"), "{told}");
-    // It fails without an effect on others.
+    // The failure has no effect on the other run.
     let document: serde_json::Value = as_json(&lost);
     let status = |place: usize| document["points"][place]["status"].as_str();
     assert_eq!([status(0), status(1)], [Some("failed"), Some("ok")], "{document:#}");
@@ -150,7 +151,8 @@ fn a_run_whose_packets_take_too_much_memory_fails_with_a_sentence() {
     ok(folder.path(), &["plan", "small.toml", "--set", "gap=50 ms"]);
 }
 
-/// A flow of a million datagrams per second, whose delays are kept for a quantile, and one of twenty. Nothing waits.
+/// Two points: flows of a million and of twenty datagrams per second, whose delays are stored for a quantile. The queue
+/// stays empty.
 #[test]
 fn a_run_whose_samples_take_too_much_memory_fails_alone_with_a_sentence() {
     let of_flow = "of = \"flow.f\"\nmetric = \"one_way_delay\"\nstatistic = \"p95\"";
@@ -167,7 +169,7 @@ fn a_run_whose_samples_take_too_much_memory_fails_alone_with_a_sentence() {
     let told = text(&lost.stdout) + &text(&lost.stderr);
     assert!(told.contains("the run takes more memory than its limit (10 MB)"), "{told}");
     assert!(told.contains("its samples take") && told.contains("raise the limit with --memory"), "{told}");
-    // Any run needs more than that.
+    // Every run needs more than 1 KB.
     let least = netrig(
         folder.path(),
         &["run", "small.toml", "--set", "gap=50 ms", "--memory", "1KB", "--store", "new.db"],
@@ -201,7 +203,7 @@ fn a_number_in_quotes_is_a_text_in_each_document() {
     assert!(!compared.contains("\"0200\""), "{compared}");
 }
 
-/// A line that gets more than its rate: the delay of its one flow grows until the run ends.
+/// A line that is offered more than its rate. The delay of its only flow grows until the run ends.
 fn overload(head: &str, response: &str) -> String {
     let of_flow = format!("of = \"flow.f\"\nmetric = \"one_way_delay\"\nunit = \"ms\"\n{response}");
     flood()
@@ -210,7 +212,7 @@ fn overload(head: &str, response: &str) -> String {
         .replace("of = \"link.line\"\nmetric = \"waiting_time\"\n", &of_flow)
 }
 
-/// The output of `netrig run` in each of its forms, each line break and each run of spaces as one space.
+/// The output of `netrig run` in each of its forms. Each sequence of white space is replaced by one space.
 fn told_in_each_form(folder: &Path) -> [(&'static str, String); 4] {
     let run = |more: &[&str]| ok(folder, &[&["run", "small.toml"], more].concat());
     let read = |name: &str| fs::read_to_string(folder.join(name)).expect("a report");
@@ -308,7 +310,7 @@ fn a_pipe_is_written_to_and_stays_a_pipe() {
         let reader = std::thread::spawn(move || fs::read(pipe_of_reader).expect("what comes through"));
         let output = netrig(folder.path(), &[&CSV[..], &["--out", out]].concat());
         assert!(output.status.success(), "{}", text(&output.stderr));
-        // Stdout may lead to the same pipe, so nothing is printed there.
+        // Nothing is printed on stdout, because it may lead to the same pipe.
         assert_eq!((text(&output.stdout), text(&output.stderr)), (String::new(), format!("6 runs: {out}\n")));
         let kind = fs::symlink_metadata(&pipe).expect("it is there").file_type();
         assert!(kind.is_fifo() && folder.path().join("link.csv").is_symlink());
@@ -338,7 +340,7 @@ fn agreement_takes_the_whole_interval_within_the_margin() {
         "{same}"
     );
     assert_eq!(warned.matches("in a.db belong to another version of its file").count(), 2, "{warned}");
-    // Twice the loss and two runs each: an interval that contains 1, and many other values.
+    // With twice the loss and only two runs, the interval contains 1, but is wider than the margin.
     let (differs, warned) = compare(&["b.db", "--margin", "1 %"]);
     assert!(differs.contains("within 1 ± 1 %") && !differs.contains("  agrees"), "{differs}");
     assert!(differs.contains("inconclusive  n = 3 and 2, 2 pairs"), "{differs}");
@@ -358,7 +360,7 @@ fn agreement_takes_the_whole_interval_within_the_margin() {
     );
 }
 
-/// Margins are no part of a run: the same store answers for each.
+/// Margins are not part of a run, so one store serves all margins.
 #[test]
 fn without_a_margin_the_file_is_asked() {
     let folder = folder_with(&experiment());
@@ -422,14 +424,14 @@ fn what_was_different_when_two_sides_were_made_is_told() {
     assert_eq!((changed("seeds"), changed("build")), (None, None), "{told}");
     let same = told.lines().find_map(|line| line.strip_prefix("the same: ")).expect("most is the same");
     assert!(same.starts_with("build 0.1.0") && same.contains("; substrate sim; seeds 1 to 3; "), "{same}");
-    // The same version by its path and name.
+    // The same version, given by its path and by its digest alone.
     let by_path = format!("netrig.db@{first}");
     let unnamed = ok(folder.path(), &["compare", "small.toml", "--store", &earlier, "--with", "b.db"]);
     assert!(unnamed.contains(&format!("first: {earlier}, second: b.db")), "{unnamed}");
     let again = ok(folder.path(), &["compare", "small.toml", "--store", &by_path, "--with", &earlier]);
     assert!(!again.contains("  file ") && again.matches("  agrees").count() == 3, "{again}");
 
-    // Other seeds in another store; a point by itself names its difference.
+    // The other store has other seeds. Each point lists the differences of its own runs.
     let told = ok(folder.path(), &["compare", "small.toml", "--with", "b.db", "--json"]);
     let json: serde_json::Value = serde_json::from_str(&told).expect("JSON");
     for entry in json.as_array().expect("a list") {
@@ -444,7 +446,7 @@ fn what_was_different_when_two_sides_were_made_is_told() {
         (&"sim".into(), &"100 to 102".into())
     );
 
-    // Another level of a constant is a difference like the others, unless a level is requested.
+    // Another level of a constant is listed as a difference, unless a level is requested with `--set`.
     let factors = "rate = [\"1 Mbit/s\", \"2 Mbit/s\"]\nmss = \"1000 B\"\n";
     let with_constant = experiment()
         .replace("rate = [\"1 Mbit/s\", \"2 Mbit/s\"]\n", factors)
@@ -516,7 +518,7 @@ fn what_cannot_be_is_refused_where_it_stands() {
     }
 }
 
-/// Handled, and reported: by `check` with the place and a remedy, by `run` in a sentence.
+/// Settings that do not fit together are reported by `check` with the line and a remedy, and by `run` in a sentence.
 #[test]
 fn what_does_not_fit_together_is_told_where_it_stands() {
     let sctp = |constants: &str, settings: &str| {
@@ -577,7 +579,7 @@ fn what_does_not_fit_together_is_told_where_it_stands() {
     }
 }
 
-/// Nothing is measured, which is no failure: runs end at their end, and an unmeasured response has no value.
+/// If nothing arrives, the run does not fail: it ends at its end, and a response without measurements has no value.
 #[test]
 fn a_run_in_which_nothing_arrives_ends() {
     let transfer = "[response.time]\nof = \"flow.transfer\"\nmetric = \"transfer_time\"\n";
@@ -593,7 +595,7 @@ fn a_run_in_which_nothing_arrives_ends() {
     }
 }
 
-/// Bulk data is a number until a reader needs its bytes.
+/// Bulk data are only counted and take no memory.
 #[cfg(unix)]
 #[test]
 fn a_file_larger_than_memory_is_no_larger_than_another() {
@@ -607,7 +609,7 @@ fn a_file_larger_than_memory_is_no_larger_than_another() {
         for kind in ["tcp", "sctp"] {
             let experiment = experiment().replace("kind = \"bulk\"", application);
             let folder = folder_with(&experiment.replace("kind = \"tcp\"", &format!("kind = \"{kind}\"")));
-            // KiB of address space, including the program itself.
+            // The limit is in KiB of address space, including the program itself.
             let limited = "ulimit -v 2000000; exec \"$0\" run small.toml --replications 1 --jobs 1";
             let output = Command::new("sh")
                 .args(["-c", limited, env!("CARGO_BIN_EXE_netrig")])
@@ -633,7 +635,7 @@ fn a_substrate_is_named_once() {
     }
 }
 
-/// Before hours of runs, not after them; and the help lists all valid values.
+/// An unknown form is refused before any run is made. The help lists all valid forms.
 #[test]
 fn a_form_that_nobody_knows_is_refused_before_anything_runs() {
     let folder = folder_with(&experiment());
@@ -646,7 +648,7 @@ fn a_form_that_nobody_knows_is_refused_before_anything_runs() {
     assert!(!folder.path().join("netrig.db").exists());
 }
 
-/// The last possible seed, and those after it.
+/// The seed after the largest one is 0.
 #[test]
 fn no_two_replications_share_a_seed() {
     let folder = folder_with(&experiment());
@@ -667,7 +669,7 @@ fn every_listed_name_of_a_study_can_be_shown() {
     assert!(refused(folder.path(), &["show", "study", "moon"]).contains("link-down/failover"));
 }
 
-/// Results that a part, or fewer runs, would replace stay unchanged without `--force`.
+/// Without `--force`, results of the whole experiment are not replaced by those of a part or of fewer runs.
 #[test]
 fn a_part_takes_the_place_of_nothing_that_was_made_of_the_whole() {
     let folder = folder_with(&format!("{}[figure.f]\nx = \"rate\"\ny = \"goodput\"\n", experiment()));
@@ -696,7 +698,7 @@ fn a_part_takes_the_place_of_nothing_that_was_made_of_the_whole() {
     for part in [["--set", "rate=1 Mbit/s"], ["--replications", "2"]] {
         for command in commands() {
             let asked = [&command[..], &part].concat();
-            // The name of a part's figure identifies it as a part.
+            // Figures of a part have other file names.
             if asked.contains(&"svg") {
                 ok(folder.path(), &asked);
                 continue;
@@ -707,13 +709,13 @@ fn a_part_takes_the_place_of_nothing_that_was_made_of_the_whole() {
         assert!(files().eq(wholes.iter().cloned()), "{part:?}");
     }
     assert!(at("figures/small-rate-1-Mbit-s-f.svg").is_file());
-    // The same part again and the whole again replace each other's own files.
+    // A repeated part replaces the files of this part, and a repeated whole those of the whole.
     ok(folder.path(), &["run", "small.toml", "--set", "rate=1 Mbit/s"]);
     for command in commands() {
         ok(folder.path(), &command);
     }
     assert!(files().eq(wholes.iter().cloned()), "the same results give the same bytes");
-    // A store with fewer runs is a part too, without an argument for it.
+    // A store with fewer runs also counts as a part, even without `--replications`.
     let less = refused(
         folder.path(),
         &["run", "small.toml", "--store", "less.db", "--replications", "1", "--out", "all.html"],
@@ -730,7 +732,7 @@ fn a_part_takes_the_place_of_nothing_that_was_made_of_the_whole() {
     assert!(refused(folder.path(), &own).contains("does not say what it was made from"));
 }
 
-/// Named levels, replications, seeds and substrates select the stored runs, in every format and command.
+/// The given levels, replications, seeds and substrates select stored runs, in every format and command.
 #[test]
 fn an_export_obeys_what_is_set() {
     let queues = experiment()
@@ -773,7 +775,7 @@ fn an_export_obeys_what_is_set() {
     assert!(compared(&["--seed", "77"]).contains("no point in common"));
 }
 
-/// Table 3 is over all outages: one of them alone is not compared with the paper.
+/// Table 3 of the paper is over all outages. Results for a single outage are not compared with it.
 #[test]
 fn a_part_of_a_study_is_not_compared_with_the_papers_whole() {
     let folder = tempfile::tempdir().expect("a folder");
@@ -791,7 +793,7 @@ fn a_part_of_a_study_is_not_compared_with_the_papers_whole() {
     assert!(!told.contains("50.71"), "{told}");
 }
 
-/// No process is started to estimate the cost of real-time runs, so no permission is needed.
+/// The duration of real-time runs is estimated without starting a program, so `--allow-programs` is not needed.
 #[test]
 fn a_plan_starts_no_programs() {
     let folder = tempfile::tempdir().expect("a folder");

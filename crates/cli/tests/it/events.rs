@@ -10,8 +10,8 @@ use serde_json::Value;
 use crate::common::as_json;
 use crate::common::{netrig, text};
 
-/// 800 kbit/s of premium traffic, every other packet of which conforms to the profile, and 1.6 Mbit/s of best effort into a
-/// line of 1 Mbit/s.
+/// A line of 1 Mbit/s that is offered 800 kbit/s of premium traffic and 1.6 Mbit/s of best-effort traffic. Every other
+/// premium packet conforms to the profile.
 fn experiment() -> String {
     ExperimentText::new("small", "2 s")
         .nodes("a b")
@@ -32,7 +32,7 @@ fn experiment() -> String {
         .build()
 }
 
-/// A store with the run, its identity, and its responses.
+/// A folder with a store of the run, the identity of the run, and its responses.
 fn folder_with_run() -> (tempfile::TempDir, String, BTreeMap<String, f64>) {
     let folder = tempfile::tempdir().expect("a folder for the test");
     fs::write(folder.path().join("small.toml"), experiment()).expect("the folder can be written");
@@ -56,7 +56,7 @@ fn export(folder: &Path, run: &str, out: &str, more: &[&str]) -> String {
     fs::read_to_string(folder.join(out)).expect("the file was written")
 }
 
-/// The rows of a CSV file by their columns.
+/// The rows of a CSV file. Each maps the column names to the values.
 fn rows(csv: &str) -> Vec<BTreeMap<&str, &str>> {
     let mut lines = csv.lines();
     let columns: Vec<&str> = lines.next().expect("a heading").split(',').collect();
@@ -105,7 +105,7 @@ fn every_packet_is_told_from_its_arrival_to_its_end() {
                 way.extend(["classified", "dropped"]);
                 full += 1.0;
             }
-            // At the end of the run some are still in the queue.
+            // Some packets are still in the queue at the end of the run.
             (_, "") => {
                 let (class, dscp) = if premium { ("ef", "ef") } else { ("rest", "be") };
                 assert!(last["class"] == class && last["dscp"] == dscp, "{number}: {last:?}");
@@ -128,7 +128,7 @@ fn every_packet_is_told_from_its_arrival_to_its_end() {
         }
         assert_eq!(names, way, "{number}");
     }
-    // 1000 B every 10 ms into a bucket of 1000 B that is filled with 500 B in that time.
+    // The token bucket has 1000 B and gets 500 B in 10 ms. A packet of 1000 B arrives every 10 ms.
     for (n, colour) in colours.iter().enumerate() {
         assert_eq!(*colour, if n % 2 == 0 { "green" } else { "red" }, "{n}");
     }

@@ -1,4 +1,4 @@
-//! Tests of the program, started as its users start it.
+//! Tests of the program, started by its command line.
 #![allow(
     clippy::unwrap_used,
     clippy::disallowed_types,

@@ -1,8 +1,9 @@
-//! The pages under `docs/extend`: their code is in the tree, and netrig prints their output.
+//! Checks of the pages under `docs/extend`: their code must be in the source tree, and their output must be that of
+//! netrig.
 //!
-//! A block that names a file (`rust file=crates/…`) occurs in that file word for word. A block `toml name=x.toml` is saved
-//! under that name; a block `console` has commands and their output. With `NETRIG_UPDATE_PAGES=1` the tests write the present
-//! output.
+//! A block that names a file (`rust file=crates/…`) must occur in that file word for word. A block `toml name=x.toml`
+//! is saved under that name. A block `console` has commands and their output. With `NETRIG_UPDATE_PAGES=1` the tests
+//! write the present output.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -19,7 +20,7 @@ fn read(path: &Path) -> String {
 struct Block<'a> {
     /// The word after the fence.
     language: &'a str,
-    /// The rest: `file=…`, `name=…`.
+    /// The text after the language: `file=…`, `name=…`.
     about: &'a str,
     text: &'a str,
 }
@@ -44,7 +45,7 @@ fn blocks(page: &str) -> Vec<Block<'_>> {
         .collect()
 }
 
-/// The output of a block's commands, each after its command.
+/// The text of a block `console`: its commands, each followed by its present output.
 fn printed(commands: &str, folder: &Path) -> String {
     let mut out = String::new();
     for command in commands.lines().filter_map(|line| line.strip_prefix("$ netrig ")) {
@@ -61,7 +62,7 @@ fn printed(commands: &str, folder: &Path) -> String {
     out
 }
 
-/// The page with the present output, and the number of checked blocks.
+/// Checks a page. Returns it with the present output, and the number of checked blocks.
 fn checked(page: &str) -> (String, usize) {
     let folder = tempfile::tempdir().expect("a folder for the test");
     let (mut now, mut looked_at) = (page.to_owned(), 0);

@@ -1,4 +1,4 @@
-//! Transfers, calls and video over loopback and of a simulated run.
+//! Transfers, calls and video over the loopback interface, and the video of a simulated run.
 
 use std::process::{Command, Output, Stdio};
 
@@ -10,7 +10,7 @@ use crate::common::as_json;
 use crate::common::far_end::{FarEnd, interrupt, until_it_worked};
 use crate::common::{netrig, text};
 
-/// The document of a probe; on a busy machine the tester may have been the limit as well, and the document says so.
+/// The document of a probe. On a busy machine the tester may have been the limit; the document must then say so.
 fn document(output: &Output) -> Value {
     assert!(matches!(output.status.code(), Some(0 | 3)), "{}: {}", output.status, text(&output.stderr));
     let document: Value = as_json(output);
@@ -30,7 +30,7 @@ fn a_transfer_a_call_and_a_video() {
         let told =
             document(&probe(&["transfer", "--bytes", "1MB", "--streams", "2", "--bottleneck", "1Gbit/s"]));
         assert_eq!(told["bytes"], 1_000_000);
-        // RFC 6349: 1 MB at 1 Gbit/s of packets, with this many bytes of payload.
+        // The ideal transfer time of RFC 6349: 1 MB at 1 Gbit/s of packets, of which `share` is payload.
         let number = |name: &str| told[name].as_f64().expect("a number");
         let headers = if target.starts_with('[') { 72.0 } else { 52.0 };
         let share = number("segment_bytes") / (number("segment_bytes") + headers);
@@ -58,8 +58,7 @@ fn a_transfer_a_call_and_a_video() {
     assert_eq!(tally["failures"], serde_json::json!({}));
 }
 
-/// If a user ends an endless transfer, the probe reports the received data, with the reason why the result is not the requested
-/// one.
+/// If the user interrupts a transfer, the probe reports the received data, and why the result is not the requested one.
 #[test]
 fn an_interrupted_transfer_tells_what_had_arrived() {
     let far_end = FarEnd::start(&[]);
@@ -70,7 +69,7 @@ fn an_interrupted_transfer_tells_what_had_arrived() {
             .stdout(Stdio::piped())
             .spawn()
             .expect("netrig starts");
-        // Over loopback, bytes to the other end cost work.
+        // Sending data over the loopback interface uses processor time.
         until_it_worked(&child, 30);
         interrupt(&child, Signal::INT);
         let output = child.wait_with_output().expect("it ends");
@@ -115,7 +114,7 @@ fn requests_that_cannot_be_and_ends_that_are_not_there() {
     }
 }
 
-/// A run that loses every 20th packet, and its picture.
+/// The picture of a run that loses every 20th packet.
 #[test]
 fn a_picture_of_a_simulated_run() {
     let folder = tempfile::tempdir().expect("a folder");
@@ -143,7 +142,7 @@ fn a_picture_of_a_simulated_run() {
     }
     assert!(export.status.success(), "{}", text(&export.stderr));
     let picture = std::fs::read(folder.path().join("seen.png")).expect("it is written");
-    // PNG: its signature, and in its first chunk the width of two pictures side by side.
+    // The PNG signature, and in the first chunk the width of two pictures side by side.
     assert!(picture.starts_with(b"\x89PNG\r\n\x1a\n"));
     assert_eq!(picture[16..24], [0, 0, 2, 128, 0, 0, 0, 180]);
 }

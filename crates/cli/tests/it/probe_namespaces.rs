@@ -1,7 +1,7 @@
-//! Probes between two network namespaces, through a real kernel; and against third-party programs.
+//! Probes between two network namespaces over a real kernel, and against third-party programs.
 //!
-//! Each test needs root, and says what it lacks. The third-party STAMP implementation is the crate `stamp-suite`
-//! (`cargo install stamp-suite`).
+//! The tests need root. A test prints which requirements are missing. The third-party STAMP implementation is the crate
+//! `stamp-suite` (`cargo install stamp-suite`).
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -40,7 +40,8 @@ fn a_path_between_two_hosts_is_measured_in_both_directions() {
         assert_eq!(value(&told, "round_trip", "lost"), 0.0);
         let notes = notes(&told);
         assert!(notes.contains("(sent with 26): 26") && notes.contains("(asked for 46): 46"), "{notes}");
-        // Without the option for one clock, the round trip bounds the offset, and the true offset, zero, is within.
+        // Without the option for a common clock, the round-trip time bounds the offset of the clocks. The true offset
+        // of zero is within the bounds.
         assert!(notes.contains("half of the shortest round-trip time"), "{notes}");
         let (low, least) =
             (&told["sections"]["there"]["delay_min"]["low"], value(&told, "there", "delay_min"));
@@ -87,8 +88,8 @@ fn where_there_is_no_route_it_says_so() {
     }
 }
 
-/// A router reports one target as unreachable and another as prohibited: each probe of datagrams names the error and its
-/// sender, and counts the packets as lost.
+/// A router reports a target as unreachable or as prohibited. Each probe names the error and its sender, and counts the
+/// packets as lost.
 #[test]
 fn an_icmp_error_is_named_with_its_sender() {
     if !can(&TOOLS) || !can(&["sysctl"]) {
@@ -97,10 +98,10 @@ fn an_icmp_error_is_named_with_its_sender() {
     let words = [("unreachable", "host unreachable"), ("prohibit", "administratively prohibited")];
     for (kind, says) in words {
         for probe in ["ping", "stamp", "mtu"] {
-            // A kernel limits the errors to one host per second: each probe has its own hosts.
+            // The kernel limits the rate of ICMP errors to a host, so each probe has its own hosts.
             let (near, _router) = behind_a_router_that_refuses(kind);
             for (target, from) in [("10.99.0.1", "10.0.0.2"), ("2001:db8:99::1", "2001:db8::2")] {
-                // For an unreachable route, Linux reports over IPv6 that there is none (RFC 4443: code 0).
+                // For an unreachable route, Linux reports over IPv6 that there is no route (RFC 4443: code 0).
                 let is_no_route = target.contains(':') && kind == "unreachable";
                 let says = if is_no_route { "network unreachable" } else { says };
                 let options = if probe == "mtu" { &["--wait", "50ms", "--json"][..] } else { &QUICK };
@@ -127,7 +128,8 @@ fn an_icmp_error_is_named_with_its_sender() {
     }
 }
 
-/// A host that answers one echo request per second (icmp_ratelimit): unanswered requests look like loss, and the probe says so.
+/// If a host answers one echo request per second (icmp_ratelimit), unanswered requests look like loss. The probe says
+/// so.
 #[test]
 fn a_host_that_limits_its_answers_is_no_lossy_path() {
     if !can(&TOOLS) || !can(&["sysctl"]) {
@@ -144,8 +146,8 @@ fn a_host_that_limits_its_answers_is_no_lossy_path() {
     assert!(notes(&told).contains(&says), "{}", notes(&told));
 }
 
-/// Five echo replies and port unreachables per second, and 20 packets: the answers come at even intervals, which random losses would
-/// not, and the probe names the rate. A trace says the same of a hop.
+/// A host sends five echo replies or port-unreachable errors per second and gets 20 packets. Its answers are evenly
+/// spaced, which random losses would not cause, and the probe reports the rate. A trace reports the same for a hop.
 #[test]
 fn evenly_spaced_answers_are_told_as_a_limit_of_the_target() {
     if !can(&TOOLS) || !can(&["sysctl"]) {
@@ -174,7 +176,7 @@ fn evenly_spaced_answers_are_told_as_a_limit_of_the_target() {
     assert!(said.contains("a host that limits its ICMP messages looks like this"), "{said}");
 }
 
-/// A host, and its router with such a route to 10.99.0.1 and 2001:db8:99::1.
+/// A host, and its router, whose route to 10.99.0.1 and 2001:db8:99::1 has this type.
 fn behind_a_router_that_refuses(kind: &str) -> (Namespace, Namespace) {
     let (near, router) = Namespace::pair();
     let settings = [
@@ -190,7 +192,7 @@ fn behind_a_router_that_refuses(kind: &str) -> (Namespace, Namespace) {
     for target in ["10.99.0.1", "2001:db8:99::1"] {
         router.ip(&["route", "add", kind, target]);
     }
-    // Over IPv6 a link is not ready as soon as it is up.
+    // Over IPv6, a link that is up is not ready immediately.
     let answers = |host: &&str| {
         let told = near.netrig(&[&["probe", "ping", host][..], &QUICK].concat());
         told.status.success()
@@ -201,8 +203,8 @@ fn behind_a_router_that_refuses(kind: &str) -> (Namespace, Namespace) {
     (near, router)
 }
 
-/// Between two hosts that have only link-local addresses (RFC 4007 section 11): such an address has the interface in input, in
-/// binding, in output and in sending, in every probe and in the meter.
+/// Probes and the speed meter between two hosts that have only link-local addresses. Such an address needs its
+/// interface (RFC 4007 section 11) in arguments, in output, when a socket is bound, and when it sends.
 #[test]
 fn addresses_of_a_link_keep_their_interface() {
     skip_unless!(can(&TOOLS));
@@ -284,7 +286,7 @@ fn an_outage_is_one_loss_period() {
         until("packets leave", || near.transmitted("eth") >= now + more);
     };
     leave(100);
-    // The carrier stays: a class of packets vanishes on the path.
+    // The link stays up; only packets in one direction are dropped.
     far.ip(&["route", "add", "blackhole", "10.0.0.1/32"]);
     near.ip(&words("neighbour replace 10.0.0.2 lladdr 02:00:00:00:00:99 dev eth nud permanent"));
     leave(50);
@@ -296,7 +298,7 @@ fn an_outage_is_one_loss_period() {
     assert!(lost > 0.0 && lost < 600.0, "{lost}");
     assert_eq!(value(&told, "pattern", "loss_periods"), 1.0);
     assert_eq!(value(&told, "pattern", "loss_period_mean"), lost);
-    // For one burst: its length over that of independent losses, 1/(1 - p).
+    // For a single burst: its length divided by the expected length with independent losses, 1/(1 - p).
     let burst = lost * (600.0 - lost) / 600.0;
     assert!((value(&told, "pattern", "loss_burst_ratio") - burst).abs() < 1e-9);
 }
@@ -305,7 +307,7 @@ fn an_outage_is_one_loss_period() {
 fn ping_without_rights_works_where_the_system_lets_it_and_says_what_to_do_where_not() {
     skip_unless!(can(&[&TOOLS[..], &["setpriv", "sysctl"]].concat()));
     let namespace = Namespace::new();
-    // In a folder where every user may read the program.
+    // The program is copied to a folder in which every user may read it.
     let folder = tempfile::tempdir().expect("a folder for the test");
     let program = folder.path().join("netrig");
     std::fs::copy(env!("CARGO_BIN_EXE_netrig"), &program).expect("the folder can be written");
@@ -331,7 +333,7 @@ fn ping_without_rights_works_where_the_system_lets_it_and_says_what_to_do_where_
     }
 }
 
-/// Unused ports of UDP: packets to them frame the relevant part of a capture (RFC 863, RFC 862).
+/// Unused UDP ports. Packets to them mark the start and the end of the relevant part of a capture (RFC 863, RFC 862).
 const BEFORE: &str = "9";
 const AFTER: &str = "7";
 
@@ -355,7 +357,7 @@ impl Capture {
         capture
     }
 
-    /// Waits until it has a packet that is sent now, and so all earlier ones.
+    /// Sends packets until the capture has one of them. It then has all earlier packets too.
     fn until_it_has(&self, namespace: &Namespace, port: &str) {
         let filter = format!("udp.dstport=={port}");
         until("tshark captures", || {
@@ -373,7 +375,7 @@ impl Capture {
         });
     }
 
-    /// The dissector's output for each packet of port 862.
+    /// These fields of the dissector for each packet of port 862.
     fn fields(mut self, namespace: &Namespace, fields: &[&str]) -> Vec<Vec<String>> {
         self.until_it_has(namespace, AFTER);
         interrupt(&self.child, Signal::INT);
@@ -430,7 +432,7 @@ fn wireshark_reads_an_exchange_as_it_was_meant() {
     for packet in back {
         assert_eq!((packet[2].as_str(), packet[3].as_str()), (packet[1].as_str(), "64"), "{packet:?}");
     }
-    // The timestamps are of the day of the capture.
+    // The time stamps are of the day of the capture.
     let day = |time: &str| time.split(',').next().map(str::to_owned);
     assert!(
         !there.is_empty() && there.iter().all(|packet| day(&packet[9]).is_some_and(|day| !day.is_empty())),
@@ -446,7 +448,7 @@ fn stamp_suite(namespace: &Namespace, arguments: &[&str]) -> Guarded {
     Guarded(command.spawn().expect("stamp-suite starts"))
 }
 
-/// The variants of an exchange with the third party: netrig's arguments, and the third party's.
+/// The variants of an exchange with the third-party program: netrig's arguments, and those of the third-party program.
 fn modes(key_file: &str) -> [(Vec<&str>, Vec<&str>); 3] {
     [
         (vec![], vec![]),
@@ -511,7 +513,7 @@ fn a_third_party_sender_is_answered() {
     }
 }
 
-/// The third party takes the same key in hexadecimal digits.
+/// The third-party program takes the same key as hexadecimal digits.
 fn hex_key(folder: &Path) -> String {
     let path = folder.join("key.hex");
     write_secret(&path, &hex(KEY.as_bytes()));

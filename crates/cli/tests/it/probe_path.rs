@@ -1,4 +1,4 @@
-//! Probes over a path of netrig's own router. As root on Linux; otherwise the test says that it was skipped.
+//! Probes over a path of netrig's own router. The test needs root on Linux; otherwise it prints that it was skipped.
 #![cfg(target_os = "linux")]
 
 use serde_json::Value;
@@ -6,7 +6,7 @@ use serde_json::Value;
 use crate::common::far_end::FarEnd;
 use crate::common::path_lab::PathLab;
 
-/// 50 ms there and back, in packets shorter than Ethernet's.
+/// A path with a delay of 50 ms in each direction and an MTU below that of Ethernet.
 const PATH: &str = r#"
 [node.near]
 [node.far]
@@ -18,8 +18,8 @@ mtu = "1400 B"
 queue = { kind = "fifo", packets = 200 }
 "#;
 
-/// A kernel with send buffers of 16 KB fills a twentieth of the path: the path is not the cause, and the probe says so. With
-/// the kernel's defaults it names no buffer of its own. The kernel gives the packet size.
+/// With send buffers of 16 KB, the kernel fills a twentieth of the path. The probe names the buffer as the cause and
+/// not the path. With the kernel's defaults it does not name the buffer. The packet size is read from the kernel.
 #[test]
 fn a_send_buffer_that_is_too_small_for_the_path_is_blamed() {
     let Some(lab) = PathLab::build_if_possible("path", PATH) else { return };
@@ -42,7 +42,7 @@ fn a_send_buffer_that_is_too_small_for_the_path_is_blamed() {
         |told: &Value| told["faults"].to_string().contains("than the sending socket's buffer held");
     let roomy = transfer();
     assert!(!blames_the_buffer(&roomy), "{roomy}");
-    // 40 B of headers of IPv4 and TCP, and 12 B of time stamps.
+    // 40 B of IPv4 and TCP headers, and 12 B of TCP time stamps.
     assert_eq!((&roomy["path_mtu_bytes"], &roomy["segment_bytes"]), (&1400.into(), &1348.into()));
     lab.run("near", "sysctl", &["-qw", "net.ipv4.tcp_wmem=4096 16384 16384"]);
     let told = transfer();

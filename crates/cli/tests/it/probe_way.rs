@@ -1,5 +1,5 @@
-//! The path to another host, link by link: traces, searches for the path's MTU and trains of echoes over netrig's own router,
-//! whose properties are known. As root on Linux; otherwise the tests say that they were skipped.
+//! Probes of the path to another host: traces, path-MTU searches and trains of echoes, over netrig's own router with
+//! known properties. The tests need root on Linux; otherwise each test prints that it was skipped.
 #![cfg(target_os = "linux")]
 
 use std::ops::Deref;
@@ -14,7 +14,8 @@ use crate::common::machine::has;
 use crate::common::path_lab::{DiscardingSink, PathLab};
 use crate::common::write_secret;
 
-/// near – 100 Mbit/s, 1 ms – one – 10 Mbit/s, 4 ms – two – 40 Mbit/s, 2 ms – far. The link in the middle carries 1400 B.
+/// near – 100 Mbit/s, 1 ms – one – 10 Mbit/s, 4 ms – two – 40 Mbit/s, 2 ms – far. The link in the middle has an MTU of
+/// 1400 B.
 const WAY: &str = r#"
 [node.near]
 [node.one]
@@ -38,7 +39,7 @@ delay = "2 ms"
 queue = { kind = "fifo", packets = 200 }
 "#;
 
-/// near – one, from where a and b lead to far.
+/// near – one, and from there two paths to far, over a and over b.
 const FORK: &str = r#"
 [node.near]
 [node.one]
@@ -72,14 +73,14 @@ delay = "1 ms"
 queue = { kind = "fifo", packets = 200 }
 "#;
 
-/// Addresses of hops as seen from near, and of the far end, of both versions of IP.
+/// Addresses of the hops as seen from near, the last being that of far: IPv4 and IPv6.
 const HOPS: [[&str; 3]; 2] =
     [["10.0.0.2", "10.0.0.6", "10.0.0.10"], ["fd00::2", "fd00:0:0:1::2", "fd00:0:0:2::2"]];
 
-/// The number of attempts for tests that a busy machine may disturb.
+/// Maximum number of attempts in tests that a busy machine may disturb.
 const ATTEMPTS: usize = 4;
 
-/// A path that exists for the time of a test.
+/// A path built for a test.
 struct Way(PathLab<DiscardingSink>);
 
 impl Deref for Way {
@@ -91,21 +92,23 @@ impl Deref for Way {
 }
 
 impl Way {
-    /// Builds it; `None`, with the reason printed directly, if that is not possible.
+    /// Builds the path `WAY`. If this is not possible, prints the reason directly to stderr and returns `None`.
     fn build() -> Option<Self> {
         Self::of(WAY, &["one", "two", "far"])
     }
 
-    /// The same with links a tenth as fast: the lateness of this machine's routers is small beside their times.
+    /// As [`Self::build`], with links at a tenth of the rate, so that the lateness of netrig's router is small in
+    /// comparison with transmission times.
     fn slow() -> Option<Self> {
         Self::of(&WAY.replace(" Mbit/s", "00 kbit/s"), &["one", "two", "far"])
     }
 
-    /// The same with other nodes, some without a limit of ICMP messages.
+    /// Builds the path of this text. The nodes in `talkative` send ICMP messages without a rate limit.
     fn of(text: &str, talkative: &[&str]) -> Option<Self> {
         let way = Self(PathLab::build_if_possible("way", text)?);
         for router in talkative {
-            // A kernel sends at most one ICMP message per second to a host (Documentation/networking/ip-sysctl).
+            // By default a kernel sends at most one ICMP message per second to a host
+            // (Documentation/networking/ip-sysctl).
             way.run(router, "sysctl", &["-qw", "net.ipv4.icmp_ratelimit=0", "net.ipv6.icmp.ratelimit=0"]);
         }
         Some(way)
@@ -116,7 +119,7 @@ impl Way {
         command.arg("probe").args(arguments).output().expect("netrig starts")
     }
 
-    /// The document of a probe on near.
+    /// The document of a probe that runs on near.
     fn document(&self, arguments: &[&str]) -> Value {
         far_end::document(&self.probe(&[arguments, &["--json"]].concat()))
     }
@@ -163,7 +166,7 @@ fn a_trace_tells_the_hosts_on_the_way_and_no_round_trip_is_shorter_than_the_link
     way.close();
 }
 
-/// The same fields in every packet at which a load balancer by flows looks.
+/// All packets of a trace have the same values in the fields by which a load balancer distinguishes flows.
 #[test]
 fn all_packets_of_a_trace_are_one_flow() {
     skip_unless!(has("tshark"));
@@ -173,10 +176,11 @@ fn all_packets_of_a_trace_are_one_flow() {
     let fields = |target: &str, method: &str, filter: &str, fields: &[&str]| -> Vec<String> {
         let _ = std::fs::remove_file(&file);
         let mut tshark = way.inside("near", "tshark");
-        // It ends by itself: at least nine packets, and twelve with the requests behind the end.
+        // The capture ends after nine packets. One trace sends at least nine, and up to twelve with requests beyond the
+        // target.
         tshark.args(["-q", "-i", "any", "-f", filter, "-a", "duration:30", "-c", "9", "-w"]).arg(&file);
         let mut tshark = tshark.stderr(std::process::Stdio::null()).spawn().expect("tshark starts");
-        // It captures once the file has content.
+        // Traces are repeated until the capture has its packets.
         far_end::until("tshark captures", || {
             let _ = way.probe(&["trace", target, "--method", method]);
             tshark.try_wait().expect("it is ours").is_some()
@@ -190,7 +194,7 @@ fn all_packets_of_a_trace_are_one_flow() {
         lines.dedup();
         lines
     };
-    // Nine packets belong to at most two traces, each with at least nine.
+    // Because each trace has at least nine packets, nine packets belong to at most two traces.
     let [v4, v6] = HOPS.map(|hops| hops[2]);
     for (target, method, filter, of_flow) in [
         (
@@ -211,8 +215,8 @@ fn all_packets_of_a_trace_are_one_flow() {
     way.close();
 }
 
-/// The kernel of one shares its load by flows, with ports: it sends all packets of one trace the same way, and those of several
-/// not.
+/// The kernel of the node `one` balances its load by flow, including ports. It sends all packets of one trace over the
+/// same path, and those of different traces over different paths.
 #[test]
 fn a_router_that_shares_its_load_sees_one_flow() {
     let Some(way) = Way::of(FORK, &["one", "a", "b", "far"]) else { return };
@@ -224,7 +228,7 @@ fn a_router_that_shares_its_load_sees_one_flow() {
     let (far, a, b) = (address("far", 0), address("a", 0), address("b", 0));
     way.run("one", "sysctl", &["-qw", "net.ipv4.fib_multipath_hash_policy=1"]);
     way.run("one", "ip", &["route", "replace", &far, "nexthop", "via", &a, "nexthop", "via", &b]);
-    // No flow leads over b, which has no neighbours yet.
+    // The forwarding and the routes of b are not part of the experiment, because no flow passes it.
     way.run("b", "sysctl", &["-qw", "net.ipv4.ip_forward=1"]);
     way.run("b", "ip", &["route", "replace", &far, "via", &address("far", 1)]);
     way.run("b", "ip", &["route", "replace", &address("near", 0), "via", &address("one", 2)]);
@@ -235,7 +239,7 @@ fn a_router_that_shares_its_load_sees_one_flow() {
         assert_eq!((second.len(), &told["reached"]), (1, &true.into()), "{told:#}");
         ways.insert(second[0]["address"].as_str().expect("an address").to_owned());
     }
-    // A trace of another flow goes one way or the other: 24 of them agree in one of 8 million cases.
+    // Each trace takes one of two paths at random. The probability that 24 traces take the same path is 1 in 8 million.
     assert_eq!(ways, [a, b].into());
     way.close();
 }
@@ -268,7 +272,7 @@ fn the_speed_of_links_is_estimated_from_here() {
 fn trains_of_two_sizes_tell_the_way_there_and_back() {
     let Some(way) = Way::slow() else { return };
     let mut told = Value::Null;
-    // An octet takes 0.8, 8 and 2 µs there, and as long back: one link of 741 kbit/s would take as long.
+    // An octet takes 0.8, 8 and 2 µs on the three links, the same as on one link of 741 kbit/s.
     let rate = 8.0 / (0.8e-6 + 8e-6 + 2e-6);
     for _ in 0..ATTEMPTS {
         told = way.document(&["train", HOPS[0][2], "--interval", "20ms"]);
@@ -295,7 +299,7 @@ fn why_a_way_ends_is_told() {
         way.run("two", "ip", &["route", "replace", kind, nowhere]);
         let told = way.document(&["trace", "192.0.2.1"]);
         assert_eq!(told["reached"], false);
-        // Linux looks up a route before it checks the TTL: the error has its own place.
+        // Linux looks up the route before it checks the TTL, so the error is not that of a hop.
         assert_eq!(addresses(&told), HOPS[0][..2], "{told:#}");
         assert_eq!(told["hops"][1]["unreachable"][0], code);
         assert!(told["found"].as_str().expect("a sentence").contains(says), "{told:#}");
@@ -367,7 +371,7 @@ fn the_mtu_of_the_path_is_that_of_its_narrowest_link_and_who_says_so_is_told() {
     }
     let told = way.document(&["mtu", HOPS[0][0]]);
     assert_eq!((&told["path_mtu"], &told["refused"]["why"]), (&1500.into(), &"here".into()));
-    // The kernel has believed the router too.
+    // The kernel has also accepted the MTU that the router reported.
     let route = way.run("near", "ip", &["route", "get", HOPS[0][2]]);
     assert!(route.contains("mtu 1400"), "{route}");
     if has("tracepath") {
@@ -425,14 +429,14 @@ fn a_router_that_clamps_segments_is_found_in_both_directions() {
     way.run("one", "nft", &[clamp]);
     for target in &far.probes {
         let clamped = probe(target);
-        // The packets announced by near now follow what its kernel has learnt about the path.
+        // The MSS that near announces now depends on the path MTU that its kernel has learnt.
         for (direction, whose) in [("clamped_there", "near"), ("clamped_back", "far")] {
             let (announced, received) = (&clamped[direction]["announced"], &clamped[direction]["received"]);
             assert_eq!((announced, received), (&clamped[whose]["announced"], &1300.into()), "{clamped:#}");
         }
         assert_eq!(clamped["fits"], true);
     }
-    // For an unknown far end only the announcement is visible: it is less than the path carries.
+    // If the target is not netrig's far end, only its announced MSS is visible. It is smaller than the path allows.
     let port = far.probes[0].rsplit(':').next().expect("a port").to_owned();
     let told = way.document(&["mtu", HOPS[0][2], "--tcp-port", &port]);
     assert_eq!(

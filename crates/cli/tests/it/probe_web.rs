@@ -1,4 +1,5 @@
-//! The web method over loopback: against netrig's own answers, a third-party server, and malicious servers.
+//! `netrig probe web` over the loopback interface: with netrig's own server, a third-party server, and malicious
+//! servers.
 
 use std::io::{Read as _, Write as _};
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -15,14 +16,14 @@ fn fetch(url: &str, arguments: &[&str]) -> Output {
     command.args(["probe", "web", url]).args(arguments).output().expect("netrig starts")
 }
 
-/// The document of a fetch that ends with this code.
+/// The document of a fetch that ends with this exit code.
 fn document(url: &str, arguments: &[&str], code: i32) -> Value {
     let output = fetch(url, &[arguments, &["--json"]].concat());
     assert_eq!(output.status.code(), Some(code), "{output:?}");
     serde_json::from_slice(&output.stdout).unwrap_or_else(|error| panic!("{error}: {output:?}"))
 }
 
-/// A server for one connection, which reads the request and then calls this function.
+/// A server for one connection. It reads the request and then calls `does`.
 fn server(does: impl FnOnce(TcpStream, Vec<u8>) + Send + 'static) -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
     let address = listener.local_addr().expect("it is bound");
@@ -41,12 +42,13 @@ fn server(does: impl FnOnce(TcpStream, Vec<u8>) + Send + 'static) -> SocketAddr 
     address
 }
 
-/// A server that sends this, and closes the connection.
+/// A server that sends `words` and closes the connection.
 fn says(words: &'static str) -> SocketAddr {
     server(move |mut stream, _| drop(stream.write_all(words.as_bytes())))
 }
 
-/// A server of objects, as the meter's answers: paced, in this many pieces.
+/// A server that sends an object in this number of pieces with a pause between them. Its responses are those of the
+/// speed meter.
 fn objects(pieces: u64, pause: Duration) -> SocketAddr {
     server(move |mut stream, heard| {
         let (request, _) = HttpRequest::read(&heard).expect("a request").expect("a whole one");
@@ -80,7 +82,7 @@ fn an_object_is_counted_and_its_times_follow_each_other() {
     assert_eq!(told["rate_after_first_second"], Value::Null);
 }
 
-/// 150 KB in 1.5 s, without the first second: the object has a constant rate, and so has the rest.
+/// 150 KB in 1.5 s at a constant rate. The rate without the first second is the same.
 #[test]
 fn the_second_rate_leaves_the_first_second_away() {
     let address = objects(15, Duration::from_millis(100));
@@ -203,7 +205,7 @@ fn a_file_comes_from_a_server_that_nobody_here_wrote() {
         assert!(len > 0, "{said}");
         said += &String::from_utf8_lossy(&part[..len]);
     }
-    // Serving HTTP on 127.0.0.1 port 40123 (http://127.0.0.1:40123/) ...
+    // The server prints: Serving HTTP on 127.0.0.1 port 40123 (http://127.0.0.1:40123/) ...
     let url = said.split(['(', ')']).nth(1).expect("it tells where").to_owned();
     let there = document(&format!("{url}file"), &[], 0);
     let missing = document(&format!("{url}other"), &[], 1);

@@ -1,4 +1,4 @@
-//! Probes over loopback.
+//! Probes over the loopback interface.
 
 use std::io::{Read as _, Write as _};
 use std::net::{TcpStream, UdpSocket};
@@ -13,7 +13,7 @@ use crate::common::as_json;
 use crate::common::far_end::{FarEnd, document, interrupt, notes, until_it_slept, value};
 use crate::common::{connect_from, write_secret};
 
-/// Few packets, close together.
+/// Arguments for few packets at short intervals.
 const QUICK: [&str; 5] = ["--count", "40", "--interval", "3ms", "--json"];
 
 fn probe(arguments: &[&str]) -> Output {
@@ -28,7 +28,7 @@ fn err(output: &Output) -> String {
     String::from_utf8_lossy(&output.stderr).into_owned()
 }
 
-/// The document of a probe without an answer; on a busy machine the tester may have been the limit as well.
+/// The document of a probe without answers. On a busy machine the tester may also have been the limit.
 fn unanswered(output: &Output) -> serde_json::Value {
     assert!(matches!(output.status.code(), Some(1 | 3)), "{}: {}", output.status, err(output));
     as_json(output)
@@ -43,8 +43,8 @@ fn stamp_measures_both_ways_over_both_versions_of_ip() {
             document(&quick(&["stamp", target, "--dscp", "ef", "--answer-dscp", "af11", "--size", "200B"]));
         assert_eq!(value(&told, "round_trip", "packets"), 40.0);
         assert_eq!(value(&told, "round_trip", "lost"), 0.0);
-        // A packet's round trip is the sum of its two one-way delays, without the time at the reflector; the same holds for
-        // sums.
+        // The round-trip time of a packet, without the time at the reflector, is the sum of its one-way delays. The
+        // same holds for the means.
         let mean = |section| value(&told, section, "delay_mean_of_arrived");
         let (round, there, back) = (mean("round_trip"), mean("there"), mean("back"));
         assert!((round - there - back).abs() < 1e-9, "{round} {there} {back}");
@@ -91,7 +91,7 @@ fn a_stateful_reflector_tells_loss_there_from_loss_back() {
     assert_eq!(value(&told, "by_direction", "loss_back"), 0.0);
 }
 
-/// The path's action for packet `number`.
+/// What the path does with a packet.
 enum Fate {
     Passes,
     Lost,
@@ -100,7 +100,8 @@ enum Fate {
     Overtaken,
 }
 
-/// One direction of a path: forwards each packet by its number (at octet `at`), until no packet came for a second.
+/// One direction of a path. `fate` decides about each packet by its number, which is at octet `at`. It ends after a
+/// second without packets.
 fn pass(from: &UdpSocket, to: &UdpSocket, at: usize, delay: Duration, fate: impl Fn(u32) -> Fate) {
     let (mut buffer, mut held) = ([0; 2000], None);
     while let Ok(len) = from.recv(&mut buffer) {
@@ -122,8 +123,8 @@ fn pass(from: &UdpSocket, to: &UdpSocket, at: usize, delay: Duration, fate: impl
     }
 }
 
-/// A path whose properties are known: it forwards STAMP packets, each by its number, delayed by `delay` on the way to the
-/// reflector. It ends when the sender has been silent for a second.
+/// A path with known properties. It decides about each STAMP packet by its number, and delays packets to the reflector
+/// by `delay`. It ends after a second without packets.
 fn path(
     far_end: &str,
     delay: Duration,
@@ -165,20 +166,20 @@ fn what_a_known_path_does_is_what_is_told() {
     passes.join().expect("the path ends");
     let of = |section, measure| value(&told, section, measure);
     assert_eq!((of("round_trip", "packets"), of("round_trip", "lost")), (40.0, 4.0));
-    // There are 40 numbers up to the last; 37 reached the far end, and 36 returned.
+    // Of 40 sent packets, 37 reached the far end, and 36 of these returned.
     assert!((of("by_direction", "loss_there") - 3.0 / 40.0).abs() < 1e-12);
     assert!((of("by_direction", "loss_back") - 1.0 / 37.0).abs() < 1e-12);
     assert_eq!((of("pattern", "loss_periods"), of("pattern", "loss_period_max")), (2.0, 3.0));
     assert_eq!(of("pattern", "loss_period_mean"), 2.0);
-    // 6 and 7 follow a loss at a distance of 1; 20 is 13 behind the one before it.
+    // Packets 6 and 7 have a loss distance of 1. Packet 20 has a loss distance of 13.
     assert_eq!(of("pattern", "loss_noticeable_rate"), 0.5);
     assert!((of("pattern", "reordered_ratio") - 1.0 / 36.0).abs() < 1e-12);
     assert_eq!(of("pattern", "reordering_extent_max"), 1.0);
     assert!((of("pattern", "duplication_fraction") - 1.0 / 36.0).abs() < 1e-12);
-    // One in ten is lost: nine in ten are not, and for a hundredth nothing is known.
+    // One packet in ten is lost, so the 90th percentile of the delay is known and the 99th is undefined.
     assert!(told["sections"]["round_trip"]["delay_p90"]["value"].is_number());
     assert!(told["sections"]["round_trip"]["delay_p99"]["undefined"].is_string());
-    // The path takes 2 ms there, never less.
+    // The delay of the path to the reflector is at least 2 ms.
     assert!(of("there", "delay_min") >= 0.002);
     assert!(of("round_trip", "delay_min") >= 0.002);
 }
@@ -204,7 +205,7 @@ fn authenticated_stamp_needs_the_key() {
         let sent = if other.is_empty() { "without an HMAC" } else { "with the HMAC of this key" };
         assert!(notes(&told).contains(&format!("these were sent {sent}")), "{}", notes(&told));
     }
-    // netrig's own probes have to prove that they have it too, and so has the far end.
+    // netrig's own probes and the far end must also prove that they have the key.
     let target = &far_end.probes[0];
     assert_eq!(value(&document(&quick(&["owd", target, "--key", &right])), "there", "lost"), 0.0);
     let output = quick(&["owd", target, "--key", &wrong]);
@@ -222,7 +223,7 @@ fn authenticated_stamp_needs_the_key() {
     let tally = far_end.finish();
     assert_eq!(tally["unanswered"]["the packet's HMAC is wrong: it was changed, or the keys differ"], 40);
     let open = FarEnd::start(&[]);
-    // A reflector without authentication answers packets without an HMAC.
+    // The answers of a reflector without authentication have no HMAC.
     for more in [&[][..], &["--size", "300B"], &["--answer-dscp", "cs1"]] {
         let told = unanswered(&quick(
             &[&["stamp", &open.stamp[0], "--key", &right, "--wait", "200ms"], more].concat(),
@@ -265,7 +266,7 @@ fn what_cannot_be_is_said_in_a_sentence_with_code_2() {
 
 #[test]
 fn who_is_not_there_is_told_apart_from_who_does_not_answer() {
-    // A free port: it was assigned to this socket, which is closed again.
+    // A free port: the system assigned it to a socket that is closed again.
     let nobody = UdpSocket::bind("127.0.0.1:0").and_then(|socket| socket.local_addr()).expect("a port");
     let told = unanswered(&quick(&["stamp", &nobody.to_string(), "--wait", "100ms"]));
     assert!(notes(&told).contains("refused"), "{}", notes(&told));
@@ -307,11 +308,11 @@ fn an_interruption_tells_what_had_been_measured() {
     }
 }
 
-/// A sender's packet of 44 octets.
+/// A STAMP sender packet of 44 octets.
 fn packet(number: u32) -> Vec<u8> {
     let mut bytes = vec![0; 44];
     bytes[..4].copy_from_slice(&number.to_be_bytes());
-    // An instant of 2026 in seconds since 1900.
+    // A time in 2026, in seconds since 1900.
     bytes[4..8].copy_from_slice(&3_998_988_800_u32.to_be_bytes());
     bytes[13] = 1;
     bytes
@@ -324,7 +325,8 @@ fn hostile_packets_get_no_more_than_they_bring_and_reflections_nothing() {
     socket.connect(&far_end.stamp[0]).expect("it is there");
     socket.set_read_timeout(Some(Duration::from_secs(5))).expect("a time-out");
     let mut answer = vec![0; 70_000];
-    // Truncated ones get no answer, at any length; then a valid one shows that it still answers.
+    // Truncated packets of any length get no answer. The valid packets after them show that the reflector still
+    // answers.
     for len in 0..41 {
         socket.send(&packet(1)[..len]).expect("it is sent");
     }
@@ -336,7 +338,7 @@ fn hostile_packets_get_no_more_than_they_bring_and_reflections_nothing() {
         assert_eq!(len, sent.len());
         assert_eq!(answer[24..28], sent[..4], "the sender's number, copied");
     }
-    // Its own answer, from another port, as if it came from another reflector.
+    // The reflector's own answer is sent back to it, as if it came from another reflector.
     socket.send(&packet(5)).expect("it is sent");
     let len = socket.recv(&mut answer).expect("an answer");
     socket.send(&answer[..len]).expect("it is sent");
@@ -362,12 +364,12 @@ fn hostile_words_over_tcp_end_their_connection_and_nothing_else() {
         stream.write_all(words).expect("it listens");
         stream.shutdown(std::net::Shutdown::Write).expect("it is open");
         let mut rest = Vec::new();
-        // It may reset the connection, since it has more to read than it wants.
+        // The far end may reset the connection, because it does not read all data.
         let _ = stream.read_to_end(&mut rest);
         assert!(rest.len() < 1000, "a greeting at most");
     }
     assert_eq!(value(&document(&quick(&["owd", target])), "there", "lost"), 0.0);
-    // A stream back that is faster than permitted.
+    // A stream from the far end at a rate above the permitted one.
     let output =
         probe(&["loss", target, "--reverse", "--size", "60KB", "--interval", "100us", "--count", "10"]);
     assert_eq!(output.status.code(), Some(2), "{}", err(&output));
@@ -416,8 +418,8 @@ fn ping_measures_or_says_what_it_lacks() {
     }
 }
 
-/// A reflector on this host that answers 20 packets with the receive and send times that `times` computes from the sender's
-/// (NTP's format), and the document of a probe to it.
+/// The document of a probe to a reflector on this host. The reflector answers 20 packets. `times` computes its receive
+/// and send times from the sender's time (NTP format).
 fn reflected(times: impl Fn(u64) -> [u64; 2] + Send + 'static) -> serde_json::Value {
     let reflector = UdpSocket::bind("127.0.0.1:0").expect("a port");
     let target = reflector.local_addr().expect("its address").to_string();
@@ -439,7 +441,7 @@ fn reflected(times: impl Fn(u64) -> [u64; 2] + Send + 'static) -> serde_json::Va
     as_json(&ended)
 }
 
-/// It states that it held each packet for 5 s (RFC 8762 section 4.3.1), and answers at once.
+/// The reflector states that it held each packet for 5 s (RFC 8762 section 4.3.1), but answers immediately.
 #[test]
 fn a_reflector_whose_times_cannot_be_is_not_believed() {
     let document = reflected(|sent| [sent, sent + (5 << 32)]);
@@ -448,7 +450,8 @@ fn a_reflector_whose_times_cannot_be_is_not_believed() {
     assert!(!document.to_string().contains(":-"), "nothing takes less than nothing: {document}");
 }
 
-/// Its address is ours, and its clock is an hour ahead or behind: the round trip bounds the known part.
+/// A reflector at an address of this host has a clock that is an hour fast or slow. The round-trip time bounds the
+/// offset.
 #[test]
 fn an_address_of_this_host_is_not_its_clock() {
     const HOUR: i64 = 3_600_000_000_000;
@@ -466,7 +469,7 @@ fn an_address_of_this_host_is_not_its_clock() {
     }
 }
 
-/// A reflector without a clock writes zeros: no one-way delay, and no verdict on one.
+/// A reflector without a clock sends times of zero. The probe reports no one-way delays.
 #[test]
 fn a_reflector_that_tells_no_times_is_said_to() {
     let document = reflected(|_| [0; 2]);
@@ -479,7 +482,7 @@ fn a_reflector_that_tells_no_times_is_said_to() {
     assert!(notes(&document).contains("nothing bounds the offset of the clocks"), "{document}");
 }
 
-/// Sixteen silent connections shut out a client with the key, and it got the message that the key was wrong.
+/// Many silent connections from another address do not keep a client with the key from connecting.
 #[test]
 fn strangers_that_say_nothing_shut_out_nobody_who_has_the_key() {
     let folder = tempfile::tempdir().expect("a folder");
@@ -491,7 +494,7 @@ fn strangers_that_say_nothing_shut_out_nobody_who_has_the_key() {
     let silent: Vec<_> = (0..200).map(|_| connect_from("127.0.0.2", address).expect("it listens")).collect();
     let told = quick(&["loss", address, "--key", key]);
     assert!(told.status.success(), "{}", err(&told));
-    // A client of the address with the most connections gets the reason of its wait.
+    // A client at the address with the most connections gets the message that the far end is busy.
     let mut last = silent.last().expect("there are some");
     last.set_read_timeout(Some(Duration::from_secs(60))).expect("an option");
     let mut said = [0; 300];
@@ -507,7 +510,7 @@ fn a_probe_that_finds_no_room_says_that_the_far_end_is_busy() {
     let far_end = FarEnd::start(&["--connections-per-address", "1"]);
     let address = &far_end.probes[0];
     let silent = TcpStream::connect(address).expect("it listens");
-    // It has a slot when it gets the greeting.
+    // The connection has a slot when it gets the greeting.
     (&silent).read_exact(&mut [0]).expect("it is greeted");
     let told = quick(&["loss", address]);
     assert_eq!(told.status.code(), Some(1), "{}", err(&told));

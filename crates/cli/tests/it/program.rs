@@ -1,4 +1,4 @@
-//! The program: its output, its leftovers, its exit status.
+//! The output of the program, the files that it leaves, and its exit status.
 
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -40,7 +40,8 @@ fn a_run_prints_decides_and_leaves_a_report() {
     assert!(again.contains("0 runs made, 6 found"), "{again}");
 }
 
-/// Both protocols with all parts that use random numbers or arithmetic: random gaps, sizes, loss and jitter, CUBIC, an outage.
+/// An experiment with both protocols and all parts that use random numbers or floating-point arithmetic: random
+/// intervals and sizes, loss, jitter, CUBIC, and an outage.
 fn traced() -> String {
     ExperimentText::new("traced", "8 s")
         .table("factors", r#"transport = ["tcp", "sctp"]"#)
@@ -71,8 +72,9 @@ fn traced() -> String {
         .build()
 }
 
-/// All output and stored data of all runs of `netrig` with these jobs and this C library: the JSON document, the table and the
-/// figure that it exports, every time series as stored, and every time line as stored and shown.
+/// All output and stored data of netrig with this number of jobs and these settings of the C library
+/// (`GLIBC_TUNABLES`): the JSON document, the exported table and figure, every stored time series, and every stored and
+/// shown time line.
 fn everything_of(jobs: &str, tunables: &str) -> Vec<String> {
     let folder = folder_with("traced.toml", &traced());
     let run = |arguments: &str| {
@@ -99,7 +101,8 @@ fn everything_of(jobs: &str, tunables: &str) -> Vec<String> {
         let (series, notes) =
             (store.series(identity).expect("series"), store.notes(identity).expect("notes"));
         assert!(series.iter().any(|series| series.quantity == "cwnd") && !notes.is_empty());
-        // The shortest text that reads back as the number: other bits give another text.
+        // Debug output has the shortest text that is read back as the same number, so different bits give different
+        // texts.
         all.push(format!("{series:?}"));
         all.push(format!("{notes:?}"));
         all.push(run(&format!("show run {identity}")));
@@ -116,7 +119,7 @@ fn the_same_bytes_for_any_number_of_jobs() {
     assert_eq!(one, everything_of("2", ""));
 }
 
-/// The pure crates use the pure-Rust libm, so a processor without FMA and AVX2 gives the same bytes.
+/// The pure crates use the pure-Rust libm, so that a processor without FMA and AVX2 gives the same bytes.
 #[test]
 fn the_same_bytes_without_fma() {
     assert_eq!(everything_of("2", ""), everything_of("1", "glibc.cpu.hwcaps=-FMA,-AVX2"));
@@ -165,7 +168,7 @@ fn every_shipped_experiment_can_be_run() {
         let output = netrig(folder.path(), &["check", name]);
         let out = text(&output.stdout);
         assert!(output.status.success(), "{name}: {out}{}", text(&output.stderr));
-        // If a study has measurements with kernels, it says so.
+        // The reasons for which experiments with real kernels cannot be simulated.
         let of_kernels = [
             "the simulator has no Multipath TCP",
             "hosts have no processors, memory or kernels of their own",
@@ -173,7 +176,7 @@ fn every_shipped_experiment_can_be_run() {
         let lacking = out.lines().filter(|line| line.contains("unsupported"));
         let lacking: Vec<_> =
             lacking.filter(|line| !of_kernels.iter().any(|why| line.contains(why))).collect();
-        // What needs the server cannot be run where it is not installed.
+        // An experiment that needs Kamailio cannot be run if it is not installed.
         if lacking.iter().any(|line| line.contains("runs `kamailio`")) && !has("kamailio") {
             continue;
         }
@@ -181,7 +184,7 @@ fn every_shipped_experiment_can_be_run() {
     }
 }
 
-/// The sweep of a day in a file: 200 long runs.
+/// An experiment that takes very long: 200 long runs.
 fn long_sweep() -> String {
     experiment().replace("duration = \"2 s\"", "duration = \"2000 s\"").replace("count = 3", "count = 100")
 }
@@ -239,7 +242,7 @@ fn what_the_simulator_cannot_run_is_said_before_anything_runs() {
     let wanted = "the simulator has no Multipath TCP, and flow `transfer` wants it";
     assert!(text(&check.stdout).contains(wanted), "{}", text(&check.stdout));
     let run = netrig(folder.path(), &["run", "small.toml"]);
-    // The terminal's width breaks the sentence.
+    // The sentence is broken at the width of the terminal.
     let out = text(&run.stdout).split_whitespace().collect::<Vec<_>>().join(" ");
     assert!(out.contains(wanted) && out.contains("0 runs made"), "{out}{}", text(&run.stderr));
     let of_kernels = experiment().replace("kind = \"tcp\"", "kind = \"tcp\"\ncongestion = \"bbr\"");
@@ -249,7 +252,7 @@ fn what_the_simulator_cannot_run_is_said_before_anything_runs() {
     assert!(text(&check.stdout).contains(wanted), "{}", text(&check.stdout));
 }
 
-/// A run of a study whose claims refer to a paper, which the store does not have.
+/// Every command can read the store after runs of a part of a study.
 #[test]
 fn every_verb_reads_what_a_run_left() {
     let folder = folder_with("small.toml", &experiment());
@@ -289,7 +292,7 @@ fn the_json_document_keeps_its_contract_and_files_keep_theirs() {
     }
 }
 
-/// The superuser may write everywhere, so this runs as `nobody`; skipped where that is not possible.
+/// Root may write everywhere, so this test runs netrig as the user `nobody`. It is skipped if that is not possible.
 #[cfg(unix)]
 #[test]
 fn a_report_needs_no_right_to_write() {

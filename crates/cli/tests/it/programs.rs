@@ -1,5 +1,5 @@
-//! Programs of nodes: preparation, processors, monitoring and counters; and the servers of the study `sip-server`, started by
-//! an experiment file alone. As root on Linux; otherwise each test says that it was skipped.
+//! Programs of nodes: preparation, processors, monitoring and counters; and the servers of the study `sip-server`,
+//! which an experiment file starts. The tests need root on Linux; otherwise each test prints that it was skipped.
 #![cfg(target_os = "linux")]
 
 use std::path::{Path, PathBuf};
@@ -10,7 +10,7 @@ use serde_json::Value;
 use crate::common::machine::{can, folder};
 use crate::common::{netrig, text};
 
-/// A tester and a server on a cable, with the content of `rest`.
+/// A folder with an experiment: a tester and a server on a cable, and the text `rest`.
 fn experiment(duration: &str, rest: &str) -> tempfile::TempDir {
     let file = ExperimentText::new("served", duration)
         .table("replications", "count = 1")
@@ -37,7 +37,7 @@ fn value(document: &Value, response: &str) -> Option<f64> {
     document["points"][0]["responses"][response]["runs"][0]["value"].as_f64()
 }
 
-/// The time line of the only run.
+/// The time line of the only run, as `netrig show` prints it.
 fn time_line(folder: &Path) -> String {
     let list = text(&netrig(folder, &["list"]).stdout);
     let is_id = |word: &&str| word.len() == 12 && word.bytes().all(|byte| byte.is_ascii_hexdigit());
@@ -50,7 +50,8 @@ fn nothing_is_left(folder: &Path) {
     assert!(!left.contains("left behind"), "{left}");
 }
 
-/// The program, its child, and the agent, which is in its namespace when it starts: the kernel's values of each.
+/// Checks the kernel's processor sets of the program, its child, and the agent, which is in the node's namespace when
+/// it starts.
 #[test]
 fn what_runs_on_a_node_is_bound_to_its_processors() {
     skip_unless!(can(&[]));
@@ -106,8 +107,8 @@ fn in_virtual_time_processors_bind_nothing() {
     }
 }
 
-/// A program that computes during the whole run, whose socket is not read and which counts its own age, and a program that
-/// sends it more than the socket takes.
+/// One program computes during the whole run, writes counters to a file, and does not read its socket. Another program
+/// sends it more datagrams than the socket can hold.
 #[test]
 fn programs_are_prepared_watched_and_counted() {
     skip_unless!(can(&["python3"]));
@@ -163,7 +164,8 @@ while True:
     socket_.sendto(bytes(500), (sys.argv[1], 7000))
     time.sleep(0.005)
 "#;
-    // Counted before it is ready: the file must be there when it is first read.
+    // The counter file is written before the program is ready, because it must exist when it is read for the first
+    // time.
     let serve = serve
         .replace("unread.bind", "open(\"counts\", \"w\").write(\"turns = 0\\na.b:c = 5\\n\")\nunread.bind");
     std::fs::write(folder.path().join("serve.py"), serve).expect("it can be written");
@@ -172,7 +174,7 @@ while True:
     assert_eq!(code, Some(0), "{told}");
     let of =
         |response: &str| value(&document, response).unwrap_or_else(|| panic!("{response}: {document:#}"));
-    // Its share of a processor depends on the machine, but never exceeds one.
+    // The used share of a processor depends on the machine, but does not exceed one.
     assert!(of("cpu") > 0.0 && of("cpu") <= of("cpu_max") && of("cpu_max") < 1.1, "{document:#}");
     assert!(of("memory") > 30e6, "{document:#}");
     assert!(of("queue") > 500.0 && of("drops") >= 1.0, "{document:#}");
@@ -235,7 +237,7 @@ fn study() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../studies/sip-server")
 }
 
-/// Puts the study's files next to an experiment.
+/// Copies the files of the study to the folder of an experiment.
 fn with_files_of_the_study(folder: &Path) {
     let files = std::fs::read_dir(study()).expect("the study is there").flatten();
     for file in files.filter(|file| file.path().is_file()) {
@@ -243,11 +245,13 @@ fn with_files_of_the_study(folder: &Path) {
     }
 }
 
-/// A server of the study in this role, with these definitions and files for its preparation; the tester registers forty users.
+/// An experiment with a server of the study in this role, with these definitions and preparation files. The tester
+/// registers forty users.
 fn kamailio(role: &str, over: &str, before: &str, more: &str, defines: &[&str]) -> tempfile::TempDir {
     let defines: String = defines.iter().map(|define| format!(", \"-A\", \"{define}\"")).collect();
     let binary = env!("CARGO_BIN_EXE_netrig");
-    // A server that was too slow (1), or a tester that was the limit (3), got the load all the same.
+    // Exit codes 1 (the server was too slow) and 3 (the tester was the limit) are accepted, because the load was
+    // offered in both cases.
     let load = format!(
         "PASSWORD=secret {binary} sip load udp:{{address:server}}:5060 --scenario register --users 40 --count 40 \
          --rate 100/s --cpus 1 --domain lab.test --password-env PASSWORD || case $? in 1|3) true;; *) false;; esac"
@@ -263,7 +267,7 @@ fn kamailio(role: &str, over: &str, before: &str, more: &str, defines: &[&str]) 
     ];
     let files: Vec<_> = files.iter().map(|name| format!("\"{name}\" = {{ file = \"{name}\" }}")).collect();
     let files = files.join(", ");
-    // PostgreSQL answers late on a busy machine, and clients without an answer retransmit for seconds.
+    // PostgreSQL may answer late on a busy machine, and clients without an answer retransmit for seconds.
     let lasts = if more.is_empty() { "3 s" } else { "10 s" };
     let folder = experiment(
         lasts,
@@ -301,7 +305,7 @@ metric = "counter_growth"
     folder
 }
 
-/// Runs it, and returns the counts: requests, and accepted registrations.
+/// Runs the experiment. Returns the numbers of requests and of accepted registrations.
 fn served(folder: &tempfile::TempDir) -> [f64; 2] {
     let (code, document, told) = run(folder.path(), &[]);
     let line = || time_line(folder.path());
@@ -318,7 +322,8 @@ const KAMAILIO: [&str; 4] =
     ["/usr/sbin/kamailio", "kamcmd", "sqlite3", "/usr/share/kamailio/db_sqlite/usrloc-create.sql"];
 const SQLITE: &str = r#"["sh", "mkdb.sh", "users.sqlite", "100", "secret"]"#;
 
-/// Forty users who register: each gets a challenge first if the server has one. A request that arrived twice was retransmitted.
+/// Forty users register. If the server challenges, each gets a challenge first. There may be more requests because of
+/// retransmissions.
 #[test]
 fn the_registrar_of_the_study_keeps_bindings_in_each_way() {
     for (defines, asks) in [

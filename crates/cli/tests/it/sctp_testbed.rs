@@ -1,5 +1,5 @@
-//! SCTP in real time: netrig's own endpoint in namespaces, against itself in the simulator, closed forms and Wireshark. As root
-//! on Linux; otherwise each test says that it was skipped.
+//! SCTP in real time: netrig's own endpoint in namespaces, compared with the simulator, with closed forms and with
+//! Wireshark. The tests need root on Linux; otherwise each test prints that it was skipped.
 #![cfg(target_os = "linux")]
 
 use std::io::Write;
@@ -16,8 +16,8 @@ use crate::common::machine::{can, folder};
 use crate::common::spoilt;
 use crate::common::text;
 
-/// Bulk data over one line of 2 Mbit/s and 20 ms each way, a message of 1400 B to a packet. The
-/// window is more than the line needs, 10 KB, and less than the queue holds: nothing is lost.
+/// Bulk data over one line of 2 Mbit/s with a delay of 20 ms in each direction; each packet has a message of 1400 B.
+/// The window is larger than the 10 KB that the line needs and smaller than the queue, so that no packet is lost.
 fn one_path() -> String {
     ExperimentText::new("one-path", "12 s")
         .with(r#"sample_every = "100 ms", warm_up = "2 s""#)
@@ -46,7 +46,8 @@ fn two_lines(name: &str, duration: &str) -> ExperimentText {
         .fifo("alternate", "a b", ("1 Mbit/s", "20 ms", 20), "")
 }
 
-/// Two paths, of which the first goes down for 6 s at 5 s. Its time-outs are 0.5 s and double; three in a row give it up.
+/// Two paths. The first is down for 6 s from 5 s on. The time-out is 0.5 s and doubles. After three consecutive
+/// time-outs the path is marked as failed.
 fn two_paths() -> String {
     two_lines("two-paths", "12 s")
         .table(
@@ -67,7 +68,7 @@ fn two_paths() -> String {
         .build()
 }
 
-/// The same two paths, and a user who wants the second from 1.5 s on.
+/// The same two paths. The user makes the second one the primary path at 1.5 s.
 fn switched() -> String {
     two_lines("switched", "3 s")
         .table("transport.sctp", r#"kind = "sctp", profile = "rfc", paths = ["primary", "alternate"]"#)
@@ -83,7 +84,7 @@ fn switched() -> String {
         .build()
 }
 
-/// A run's samples and notes, and the frames that passed the interfaces of its first node.
+/// The samples and notes of a run, and the frames that passed the interfaces of its first node.
 struct Tape {
     samples: Vec<(Subject, Sample)>,
     notes: Vec<Note>,
@@ -101,7 +102,7 @@ impl Tape {
         Self { samples: Vec::new(), notes: Vec::new(), capture, frames: 0 }
     }
 
-    /// The times of this event on a path.
+    /// The times of these events on a path.
     fn moments(&self, quantity: &str, path: u8) -> Vec<Instant> {
         let of = |(subject, sample): &&(Subject, Sample)| {
             *subject == Subject::Path(0, path) && sample.quantity.name == quantity
@@ -140,7 +141,7 @@ fn run_in_namespaces(experiment: &str, point: usize) -> (Tape, RunOutcome) {
     (tape, outcome.unwrap_or_else(|error| panic!("{error}")))
 }
 
-/// A substrate's values of a response at the point with this level.
+/// The value of a response on a substrate at the point with this level.
 fn measured(document: &Value, substrate: &str, level: &str, response: &str) -> f64 {
     let points = document["points"].as_array().expect("there are points");
     let of = |point: &&Value| point["substrate"] == substrate && point["factors"]["encapsulation"] == level;
@@ -148,8 +149,8 @@ fn measured(document: &Value, substrate: &str, level: &str, response: &str) -> f
     point["responses"][response]["runs"][0]["value"].as_f64().unwrap_or_else(|| panic!("{point}"))
 }
 
-/// A saturated line carries its rate with every clock: 2 Mbit/s of IP packets, each with 1400 B of user data and the headers of
-/// IP (20 B), of UDP if there is one (8 B), of the packet (12 B) and of its chunk (16 B).
+/// A saturated line carries its rate in real and in virtual time: 2 Mbit/s of IP packets. Each has 1400 B of user data
+/// and the headers of IP (20 B), of UDP if it is used (8 B), of the SCTP packet (12 B) and of its chunk (16 B).
 #[test]
 fn a_busy_line_carries_as_much_in_real_time_as_in_the_simulator() {
     skip_unless!(can(&[]));
@@ -170,7 +171,8 @@ fn a_busy_line_carries_as_much_in_real_time_as_in_the_simulator() {
     }
 }
 
-/// With time-outs of 0.5, 1 and 2 s the third gives the primary up, and new data goes over the alternate at that moment.
+/// The time-outs are 0.5, 1 and 2 s. At the third the primary path fails, and new data are sent over the alternate path
+/// from then on.
 #[test]
 fn a_path_is_given_up_after_the_time_outs_that_the_constants_say() {
     skip_unless!(can(&[]));
@@ -180,7 +182,7 @@ fn a_path_is_given_up_after_the_time_outs_that_the_constants_say() {
     let [first, second, third] = expiries[..] else { panic!("{expiries:?}: {outcome:?}") };
     assert!(first > 5.4, "0.5 s after the last packet that was sent before 5 s at the earliest: {first}");
     for (span, wanted) in [(second - first, 1.0), (third - second, 2.0)] {
-        // A timer is never early; its lateness is the machine's.
+        // A timer never expires early. Its lateness depends on the machine.
         assert!((wanted..wanted * 1.1).contains(&span), "{expiries:?}");
     }
     let failed = tape.moments("path_failed", 0);
@@ -204,7 +206,7 @@ fn a_switch_of_the_primary_path_happens_at_its_time() {
     assert!(words.contains(&"the primary path is alternate"), "{words:?}");
 }
 
-/// Wireshark reports no fault in any packet, and every packet is SCTP: no host answered one with ICMP.
+/// Wireshark reports no fault in any packet. All packets are SCTP, so no host has answered one with ICMP.
 fn tshark_understands(tape: &Tape, offered: u64) {
     let folder = tempfile::tempdir().expect("a folder for the test");
     let file = folder.path().join("test.pcapng");

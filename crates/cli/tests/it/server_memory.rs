@@ -1,4 +1,4 @@
-//! The memory that peers can make a server use: each documented bound is measured while peers try to exceed it.
+//! The memory that peers can make a server use. Each documented limit is measured while peers try to exceed it.
 
 use std::collections::BTreeSet;
 use std::io::{ErrorKind, Read as _, Write as _};
@@ -20,7 +20,7 @@ use crate::common::words;
 
 const MIB: u64 = 1 << 20;
 
-/// The memory of a working server beside its bounds: tables that grow by doubling, buffers, threads.
+/// The memory that a server needs in addition to the limits: tables that grow by doubling, buffers, threads.
 const SLACK: u64 = 16 * MIB;
 
 fn options(number: usize, more: &str) -> String {
@@ -30,7 +30,8 @@ fn options(number: usize, more: &str) -> String {
     )
 }
 
-/// Writes as much as the other side reads within a second, and returns the number of bytes.
+/// Writes `bytes` repeatedly, up to `most` bytes, until the peer reads nothing for a second. Returns the number of
+/// written bytes.
 fn write_until_stuck(stream: &mut TcpStream, bytes: &[u8], most: usize) -> usize {
     stream.set_write_timeout(Some(Duration::from_secs(1))).unwrap();
     let mut written = 0;
@@ -45,8 +46,8 @@ fn write_until_stuck(stream: &mut TcpStream, bytes: &[u8], most: usize) -> usize
     written
 }
 
-/// Bindings take 1 KiB for each of `--max-users` and 1 MiB, 3 MiB here. 30 MB of contacts are registered, which the registrar
-/// rejects once that is full.
+/// Bindings take at most 1 MiB and 1 KiB for each of `--max-users`; here this is 3 MiB. The test registers contacts of
+/// 30 MB. The registrar rejects registrations when the memory is full.
 #[test]
 fn contacts_take_no_more_than_their_bound() {
     let server = SipServer::start(&words(
@@ -75,7 +76,8 @@ fn contacts_take_no_more_than_their_bound() {
     server.finish();
 }
 
-/// The incomplete messages of all connections take 64 MiB at most. Here 2000 connections begin 120 MB of them.
+/// The incomplete messages of all connections take at most 64 MiB. Here 2000 connections send incomplete messages of
+/// 120 MB in total.
 #[test]
 fn half_messages_take_no_more_than_their_bound() {
     let limit = getrlimit(Resource::Nofile);
@@ -92,7 +94,7 @@ fn half_messages_take_no_more_than_their_bound() {
     let streams: Vec<_> = (0..2000)
         .map(|_| {
             let mut stream = TcpStream::connect(server.address("tcp")).unwrap();
-            // A connection that is closed for others ends meanwhile.
+            // Errors are ignored: the server may close a connection for lack of memory.
             let _ = write_until_stuck(&mut stream, half.as_bytes(), half.len());
             stream
         })
@@ -107,7 +109,8 @@ fn half_messages_take_no_more_than_their_bound() {
     drop(streams);
 }
 
-/// If a peer does not read, the answers to its keep-alives are only counted, and its other answers take 256 KiB at most.
+/// If a peer does not read, the answers to its keep-alives are only counted, and its other answers take at most 256
+/// KiB.
 #[test]
 fn slow_readers_take_no_more_than_their_bound() {
     let server =
@@ -131,7 +134,7 @@ fn slow_readers_take_no_more_than_their_bound() {
     server.finish();
 }
 
-/// At most 65,536 answers wait for `--delay`: further queries get none.
+/// At most 65,536 answers wait for `--delay`. Further queries get no answer.
 #[test]
 fn delayed_answers_of_a_dns_server_are_bounded() {
     let folder = tempfile::tempdir().unwrap();
@@ -152,18 +155,19 @@ fn delayed_answers_of_a_dns_server_are_bounded() {
     for number in 0..400_000 {
         socket.send_to(&question, server.address("udp")).unwrap();
         if number % 1000 == 0 {
-            // It reads the received data.
+            // The server gets time to read the received queries.
             std::thread::sleep(Duration::from_millis(3));
         }
     }
     let grown = server.most_memory() - before;
     assert!(grown > 2 * MIB, "answers wait: {grown} B");
-    // Each takes at most 1 KiB with its structures; all of them would take 280 MB.
+    // Each answer takes at most 1 KiB including its structures. The answers to all queries would take 280 MB.
     assert!(grown < 64 * MIB + SLACK, "{grown} B");
 }
 
-/// The data that all connections of a DNS server make it keep takes at most 64 MiB, with 256 KiB of answers and one more for
-/// each. Here 20 peers request 4 GB of answers and read none, and 980 begin 64 MB of queries.
+/// The data of all connections of a DNS server take at most 64 MiB, of which the answers for one connection are at most
+/// 256 KiB and one answer. Here 20 peers request 4 GB of answers and read none, and 980 peers send incomplete queries
+/// of 64 MB in total.
 #[test]
 fn half_questions_and_unread_answers_of_a_dns_server_take_no_more_than_their_bound() {
     let limit = getrlimit(Resource::Nofile);
@@ -185,7 +189,7 @@ fn half_questions_and_unread_answers_of_a_dns_server_take_no_more_than_their_bou
     let half = [&u16::MAX.to_be_bytes()[..], &[0; 65_000]].concat();
     let begun = |bytes: &[u8]| {
         let mut stream = TcpStream::connect(server.address("tcp")).unwrap();
-        // A connection without memory for it is closed meanwhile.
+        // Errors are ignored: the server closes a connection for lack of memory.
         let _ = write_until_stuck(&mut stream, bytes, bytes.len());
         stream
     };
@@ -204,7 +208,7 @@ fn half_questions_and_unread_answers_of_a_dns_server_take_no_more_than_their_bou
     drop((readers, halves));
 }
 
-/// A stateful reflector numbers the answers to 1024 sessions, and forgets the one that is oldest.
+/// A stateful reflector stores the sequence numbers of 1024 sessions, and discards the oldest session.
 #[test]
 fn sessions_of_a_reflector_are_bounded() {
     let far_end = FarEnd::start(&["--stateful"]);
@@ -217,11 +221,12 @@ fn sessions_of_a_reflector_are_bounded() {
     for number in 0..60_000_u32 {
         let [_, _, third, fourth] = number.to_be_bytes();
         let bind = || UdpSocket::bind((Ipv4Addr::new(127, 9, third, fourth.max(1)), 0)).unwrap();
-        // A reflector does not answer the port on which it receives.
+        // A reflector does not answer packets from the port number on which it receives.
         let mut sockets = std::iter::repeat_with(bind);
         let socket = sockets.find(|socket| socket.local_addr().unwrap().port() != reflector.port()).unwrap();
         socket.send_to(&packet, &far_end.stamp[0]).unwrap();
-        // At the reflector, no more wait than fit in its socket.
+        // After every 50 packets the test waits for an answer, so that the reflector's receive buffer does not
+        // overflow.
         if number % 50 == 49 {
             socket.set_read_timeout(Some(Duration::from_secs(30))).unwrap();
             socket.recv(&mut [0; 100]).unwrap();
@@ -233,7 +238,7 @@ fn sessions_of_a_reflector_are_bounded() {
     assert_eq!(told["answered"], 60_000, "{told:#}");
 }
 
-/// A probe that a far end without a key has admitted.
+/// The control connection of a probe, admitted by a far end without a key.
 fn let_in(far_end: &FarEnd) -> TcpStream {
     let mut stream = TcpStream::connect(&far_end.probes[0]).unwrap();
     stream.set_read_timeout(Some(Duration::from_secs(30))).unwrap();
@@ -244,7 +249,8 @@ fn let_in(far_end: &FarEnd) -> TcpStream {
     stream
 }
 
-/// Makes a far end keep each datagram at the port that it names in full.
+/// Starts a receiver at a far end that keeps all bytes of each datagram. Returns the control connection, and a socket
+/// connected to the receiver.
 fn receiving(far_end: &FarEnd) -> (TcpStream, UdpSocket) {
     let mut stream = let_in(far_end);
     write_frame(&mut stream, &FromProbe::Media).unwrap();
@@ -265,8 +271,8 @@ fn dropped_at(port: u16) -> usize {
     own.next().map_or(0, |words| words.last().unwrap().parse().unwrap())
 }
 
-/// A far end keeps 64 MiB of datagrams for one probe and 256 MiB for all. Here four probes send more than 64 MiB each, and a
-/// fifth gets no room.
+/// A far end keeps at most 64 MiB of datagrams for one probe and 256 MiB for all. Here four probes send more than 64
+/// MiB each, so nothing is kept for a fifth.
 #[test]
 fn datagrams_of_a_far_end_take_no_more_than_their_bound() {
     let far_end = FarEnd::start(&[]);
@@ -278,7 +284,7 @@ fn datagrams_of_a_far_end_take_no_more_than_their_bound() {
         let port = socket.peer_addr().unwrap().port();
         let until = Instant::now() + Duration::from_secs(60);
         let mut sent = 0;
-        // As many have arrived as it may keep. It then reads the waiting ones from its socket, and no more.
+        // Datagrams are sent until as many have arrived as the far end may keep.
         while sent < receiver::MOST_BYTES / datagram.len() + dropped_at(port) {
             assert!(Instant::now() < until, "{sent} datagrams were sent");
             sent += (0..20).filter(|_| socket.send(&datagram).is_ok()).count();
@@ -303,8 +309,8 @@ fn datagrams_of_a_far_end_take_no_more_than_their_bound() {
     far_end.finish();
 }
 
-/// A control message of a probe has at most 4096 B, before the probe is admitted and after. Here all permitted connections
-/// begin messages of 4 MB.
+/// A control message of a probe has at most 4096 B, before and after the admission. Here all permitted connections send
+/// incomplete messages of 4 MB.
 #[test]
 fn half_words_of_probes_take_no_more_than_their_bound() {
     let far_end = FarEnd::start(&[]);
@@ -314,7 +320,7 @@ fn half_words_of_probes_take_no_more_than_their_bound() {
     let strangers = (0..64).map(|_| TcpStream::connect(&far_end.probes[0]).unwrap());
     let mut all: Vec<_> = known.into_iter().chain(strangers).collect();
     for stream in &mut all {
-        // It closes the connection in the middle of it.
+        // Errors are ignored: the far end closes the connection before the message is complete.
         let _ = stream.write_all(&half);
     }
     let grown = far_end.most_memory() - before;

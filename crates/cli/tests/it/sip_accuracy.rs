@@ -1,5 +1,5 @@
-//! Delays and arrivals that `netrig sip load` reports, compared with a capture. If capturing is not possible, each test says
-//! that it was skipped; an invalid load is no measurement, here too.
+//! Delays and arrivals that `netrig sip load` reports, compared with a capture. If capturing is not possible, or the
+//! load is invalid, a test prints that it was skipped.
 
 use std::collections::HashMap;
 use std::path::Path;
@@ -15,10 +15,10 @@ use crate::common::as_json;
 use crate::common::capture::Capture;
 use crate::common::sip_server::SipServer;
 
-/// The data after the IP header, of a UDP datagram.
+/// Length of a UDP header, bytes.
 const UDP_HEADER: usize = 8;
 
-/// The times of a call's messages on the wire, ns.
+/// The times of the messages of a call on the wire, ns.
 #[derive(Clone, Copy, Default)]
 struct Seen {
     invite: Option<u64>,
@@ -52,7 +52,7 @@ fn calls(file: &Path) -> Vec<Seen> {
     calls.into_values().collect()
 }
 
-/// The percentile by the nearest rank, µs.
+/// The percentile of `spans` by the nearest rank, in µs. `spans` are in ns.
 fn percentile(spans: &mut [u64], share: f64) -> f64 {
     spans.sort_unstable();
     spans[((spans.len() as f64 * share).ceil() as usize).clamp(1, spans.len()) - 1] as f64 / 1e3
@@ -62,7 +62,8 @@ fn between(calls: &[Seen], from: fn(&Seen) -> Option<u64>, to: fn(&Seen) -> Opti
     calls.iter().filter_map(|call| to(call)?.checked_sub(from(call)?)).collect()
 }
 
-/// A load of calls on a server that delays its responses, and its capture; `None` if that is no evidence.
+/// Runs a load of calls on a server that delays its responses. Returns the document and the captured calls; `None` if
+/// the load is invalid or cannot be captured.
 fn captured(delay: &str, rate: u32, seconds: u32) -> Option<(Value, Vec<Seen>)> {
     let server = SipServer::start(&["uas", "--delay", delay, "--listen", "udp:127.0.0.1:0"]);
     let (address, folder) = (server.address("udp"), tempfile::tempdir().unwrap());
@@ -72,7 +73,7 @@ fn captured(delay: &str, rate: u32, seconds: u32) -> Option<(Value, Vec<Seen>)> 
     let load =
         ["sip", "load", &target, "--rate", &rate, "--for", &seconds, "--cpus", "1", "--punctual", "--json"];
     let output = common::netrig(folder.path(), &load);
-    // Time for packets on the way to the file.
+    // Wait until the last packets are in the file.
     std::thread::sleep(Duration::from_secs(1));
     let calls = calls(&capture.end());
     let told: Value = as_json(&output);
@@ -88,8 +89,9 @@ fn captured(delay: &str, rate: u32, seconds: u32) -> Option<(Value, Vec<Seen>)> 
     Some((told, calls))
 }
 
-/// Every percentile up to the 99th, within 5 % or 20 µs. A cause that delayed the tester before a call by more than that may
-/// also delay it between its time stamp and the wire: the tail is not compared then. The median always is.
+/// Compares the median, the 95th and the 99th percentile of a delay with the capture. They must agree within 5 % or 20
+/// µs. If the starts were later than that, the tester may also have been delayed between the time stamp and the wire;
+/// then only the median is compared.
 fn assert_agree(told: &Value, name: &str, spans: &mut [u64]) {
     let row = told["delays"].as_array().unwrap().iter().find(|row| row["name"] == name).unwrap();
     assert_eq!(row["n"].as_u64(), Some(spans.len() as u64), "{name}");
@@ -127,12 +129,13 @@ fn arrivals_are_those_that_were_asked_for() {
     let mut gaps: Vec<f64> = moments.windows(2).map(|two| (two[1] - two[0]) as f64 / 1e9).collect();
     gaps.sort_unstable_by(f64::total_cmp);
     let n = gaps.len() as f64;
-    // Kolmogorov's distance to the exponential distribution.
+    // The Kolmogorov-Smirnov distance to the exponential distribution.
     let distance = gaps.iter().enumerate().fold(0.0, |most: f64, (at, gap)| {
         let wanted = 1.0 - (-gap * f64::from(RATE)).exp();
         most.max((wanted - at as f64 / n).abs()).max(((at + 1) as f64 / n - wanted).abs())
     });
-    // A tester that is late by some hundredths of the mean gap cannot keep it: then the load reports its lateness.
+    // If the tester is late by some hundredths of the mean interval, the distance is larger. The load then reports the
+    // lateness.
     if late > 20.0 {
         return eprintln!("skipped: 5 % began {late} µs late on a busy machine; distance {distance}");
     }
@@ -148,7 +151,7 @@ fn a_tester_that_is_starved_says_so() {
     let mut tester =
         command.args(load).stdout(Stdio::piped()).stderr(Stdio::null()).spawn().expect("netrig starts");
     let pid = Pid::from_raw(tester.id().cast_signed()).unwrap();
-    // A tenth of the time is its own.
+    // The tester runs during a tenth of the time.
     while tester.try_wait().unwrap().is_none() {
         for (signal, span) in [(Signal::STOP, 90), (Signal::CONT, 10)] {
             kill_process(pid, signal).unwrap();

@@ -1,4 +1,5 @@
-//! `netrig sip call` against netrig's own servers, Kamailio and SIPp's user agent, by course, by script and by keys.
+//! `netrig sip call` against netrig's own servers, Kamailio and SIPp's user agent, with command-line options, with a
+//! script and with keys.
 
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
@@ -30,7 +31,7 @@ fn call(arguments: &[&str]) -> (i32, Value) {
     (out.status.code().unwrap(), told.unwrap_or_else(|_| panic!("{}", String::from_utf8_lossy(&out.stderr))))
 }
 
-/// First words of the messages: requests by their method, responses by their status; repetitions are left out.
+/// The messages in order, as methods and statuses, without retransmissions. `>` marks sent and `<` received messages.
 fn ladder(told: &Value) -> Vec<String> {
     let messages = told["messages"].as_array().unwrap().iter().filter(|message| message["again"] == false);
     let word = |message: &Value| {
@@ -43,7 +44,7 @@ fn ladder(told: &Value) -> Vec<String> {
     messages.map(word).collect()
 }
 
-/// The order of the tester's messages, and of the relevant answers.
+/// Checks that the messages, without 100 and 180 responses, are the expected ones in this order.
 fn assert_course(told: &Value, expected: &[&str]) {
     let steps = ladder(told);
     let steps: Vec<_> =
@@ -104,7 +105,7 @@ fn who_is_challenged_proves_who_it_is() {
     assert!(told["why"].as_str().unwrap().contains("answered with 401"), "{told}");
 }
 
-/// The realms for which a request has credentials with a valid proof of the password.
+/// The realms for which a request has valid credentials.
 fn proven(request: &Request) -> Vec<String> {
     let names = [Name::Authorization, Name::ProxyAuthorization];
     let all = names.iter().flat_map(|name| request.headers.credentials(name).unwrap());
@@ -118,8 +119,8 @@ fn proven(request: &Request) -> Vec<String> {
     realms
 }
 
-/// A proxy and the server behind it, each with its own realm and algorithm, send challenges one after the other, and both at
-/// once for the BYE, each with a new nonce.
+/// A proxy and the server behind it have different realms and algorithms. For the INVITE they send challenges one after
+/// the other, and for the BYE together with new nonces.
 #[test]
 fn a_call_answers_all_who_ask() {
     let acknowledged: Arc<Mutex<Vec<Request>>> = Arc::default();
@@ -164,7 +165,7 @@ fn a_call_answers_all_who_ask() {
     drop(peer);
 }
 
-/// A rejected password is sent once, and the verdict names the realm that rejected it.
+/// A rejected password is not sent again. The verdict names the realm that rejected it.
 #[test]
 fn a_call_that_is_refused_names_the_realm() {
     let peer = SipPeer::start(|request| {
@@ -184,7 +185,7 @@ fn a_call_that_is_refused_names_the_realm() {
     assert_eq!(told["why"], why);
 }
 
-/// A deliberate fault is sent unchanged, and its answer is awaited.
+/// A message with a deliberate fault is sent unchanged, and its response is awaited.
 #[test]
 fn a_script_sends_what_is_wrong() {
     let server = SipServer::start(&["uas", "--listen", "udp:127.0.0.1:0", "--ring", "5s"]);
@@ -225,15 +226,14 @@ fn a_request_that_cannot_be_is_refused() {
     }
 }
 
-/// A request to a silent server is retransmitted by RFC 3261, and abandoned.
+/// A request to a server that does not answer is retransmitted as RFC 3261 specifies, and then times out.
 #[test]
 fn silence_is_not_held() {
     let silent = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
     let target = format!("udp:{}", silent.local_addr().unwrap());
     let (code, told) = call(&[&target, "--t1", "100ms"]);
     assert_eq!(code, 1);
-    // At 0, 0.1, 0.3, 0.7, 1.5, 3.1 and 6.3 s; timer B ends it at 6.4 s. Each waits for the transmission of the one before,
-    // with a margin for lateness.
+    // The request is sent at 0, 0.1, 0.3, 0.7, 1.5, 3.1 and 6.3 s, and timer B expires at 6.4 s.
     assert_eq!(told["messages"].as_array().unwrap().len(), 7, "{told}");
     assert!(told["why"].as_str().unwrap().contains("not answered in time"));
 }

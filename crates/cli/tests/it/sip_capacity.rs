@@ -1,4 +1,4 @@
-//! `netrig sip capacity` on a server of known capacity.
+//! `netrig sip capacity` against a server with a known capacity.
 
 use std::net::UdpSocket;
 use std::process::{Command, Stdio};
@@ -10,10 +10,11 @@ use crate::common;
 use crate::common::as_json;
 use crate::common::text;
 
-/// The requests per second that it answers with 200; the rest gets 503.
+/// Rate of requests that the server answers with 200, 1/s. It answers all others with 503.
 const CAPACITY: f64 = 200.0;
 
-/// A server that answers OPTIONS from a token bucket, until its thread gets no messages for a while.
+/// Starts a server that limits its 200 responses to OPTIONS by a token bucket. It ends after a minute without messages.
+/// Returns its target.
 fn limited() -> String {
     let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
     socket.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
@@ -45,13 +46,13 @@ fn limited() -> String {
     target
 }
 
-/// Nine in ten must succeed, so few calls decide.
+/// Arguments for a quick search: only 90 % of the requests must succeed, so that few requests suffice for a decision.
 fn arguments(target: &str) -> Vec<&str> {
     let quick = "--scenario options --success 90% --start 60/s --least 1s --confirm 2s --arrivals constant --cpus 1 --highest 1000/s";
     ["sip", "capacity", target].into_iter().chain(quick.split(' ')).collect()
 }
 
-/// A busy machine may make the tester the limit: then the output says so, without a number.
+/// Whether the tester was the limit, which is possible on a busy machine. The verdict then has no capacity.
 fn is_of_the_tester(told: &Value) -> bool {
     let is = !told["verdict"]["tester-limit"].is_null();
     if is {
@@ -75,7 +76,7 @@ fn a_capacity_is_found_and_its_steps_are_told() {
     if is_of_the_tester(&told) {
         return assert_eq!(output.status.code(), Some(3));
     }
-    // A tenth may fail: with 200 answered, up to 222 are permitted.
+    // A tenth of the requests may fail, so a rate of up to 222/s meets the criterion with 200 answers per second.
     assert_holds(&told, 222.0);
     assert_eq!((output.status.code(), &told["unit"]), (Some(0), &Value::from("requests")));
     let entries = told["journal"]["entries"].as_array().unwrap();
@@ -84,11 +85,11 @@ fn a_capacity_is_found_and_its_steps_are_told() {
     assert!(steps.iter().any(|step| step["decision"]["outcome"] == "failed"));
     let said = text(&output.stderr);
     assert!(said.contains("60.0/s for") && said.contains("s left"), "{said}");
-    // Its server is a thread of this test with little work.
+    // The server is a thread of this test with little load, so the cause is elsewhere.
     assert!(!told["causes"][0]["cause"]["elsewhere"].is_null(), "{}", told["sentence"]);
 }
 
-/// It is killed, without notice, between two steps or within one.
+/// The search is killed between two steps or during a step.
 #[test]
 fn a_search_goes_on_from_its_journal() {
     let (target, folder) = (limited(), tempfile::tempdir().unwrap());
@@ -117,7 +118,7 @@ fn a_search_goes_on_from_its_journal() {
     if !is_of_the_tester(&told) {
         assert_holds(&told, 222.0);
     }
-    // Other settings, or another server, are another search.
+    // A journal of a search with other settings or another server is refused.
     let other = common::netrig(folder.path(), &[&all[..], &["--precision", "5%"]].concat());
     assert_eq!(other.status.code(), Some(2));
     assert!(text(&other.stderr).contains("was written with other settings"), "{}", text(&other.stderr));
@@ -152,7 +153,7 @@ fn what_makes_no_search_is_refused() {
 #[test]
 fn without_any_answer_the_first_step_ends_the_search() {
     let folder = tempfile::tempdir().unwrap();
-    // A socket that is never read is silent. Without a socket, ICMP reports it.
+    // A server that does not read its socket is silent. A missing socket is reported by ICMP.
     let silent = UdpSocket::bind("127.0.0.1:0").unwrap();
     let port = UdpSocket::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
     let closed = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();

@@ -8,7 +8,7 @@ use crate::common::as_json;
 use crate::common::sip_server::SipServer;
 use crate::common::{netrig, text};
 
-/// A load's document.
+/// Runs a load of registrations. Returns its document, marked as valid.
 fn measured(folder: &Path) -> Value {
     let server = SipServer::start(&["registrar", "--users", "100", "--listen", "udp:127.0.0.1:0"]);
     let target = format!("udp:{}", server.address("udp"));
@@ -16,19 +16,20 @@ fn measured(folder: &Path) -> Value {
         ["sip", "load", &target, "--scenario", "register", "--rate", "50/s", "--count", "20", "--json"];
     let output = netrig(folder, &load);
     let mut told: Value = as_json(&output);
-    // A busy machine may make the tester the limit; another test covers that.
+    // On a busy machine the tester may be the limit, which does not matter for the comparison.
     told["valid"] = json!(true);
     told
 }
 
-/// The same as if it had lasted for half a minute, with this mean delay, written to a file.
+/// Writes a document of a load of half a minute with this mean delay to a file. The seconds are copies of the first
+/// second of `load`.
 fn lasting(folder: &Path, file: &str, load: &Value, mean_us: f64) {
     let mut told = load.clone();
     let second = |number: usize| {
         let mut second = load["seconds"][0].clone();
         second["second"] = json!(number);
         for delay in second["delays"].as_array_mut().unwrap() {
-            // Up and down, without an order that correlates neighbours.
+            // The mean delay varies around `mean_us`, without correlation between successive seconds.
             let around = [0.97, 1.01, 1.03, 0.98, 1.02, 0.99, 1.0][number * number % 7];
             delay["mean_us"] = json!(mean_us * around);
         }
@@ -99,7 +100,8 @@ fn what_cannot_be_compared_is_refused() {
     assert!(said.contains("note: the transport was") && said.contains("fewer than 10 seconds"), "{said}");
 }
 
-/// A server that is silent at the end answers when no more calls begin: that is no pass, and no columns contradict each other.
+/// If a server answers only after the last attempt has started, the comparison has no verdict. The columns of each
+/// index agree with each other.
 #[test]
 fn what_is_answered_after_the_last_arrival_is_compared() {
     let folder = tempfile::tempdir().unwrap();

@@ -14,7 +14,7 @@ fn conform(folder: &Path, arguments: &[&str]) -> Output {
     command.env("COLUMNS", "80").env(PASSWORD_ENV, "zanzibar").output().unwrap()
 }
 
-/// The document of a run against a server, whose purposes have passed or have no verdict for a given reason.
+/// Runs conformance tests against a server, and returns the document.
 fn document(server: &SipServer, transport: &str, arguments: &[&str]) -> Value {
     let folder = tempfile::tempdir().unwrap();
     let target = format!("{transport}:{}", server.address(transport));
@@ -27,7 +27,7 @@ fn document(server: &SipServer, transport: &str, arguments: &[&str]) -> Value {
 
 const NONE: [(&str, &str); 0] = [];
 
-/// Ids with this verdict, and their observations.
+/// The test purposes with this verdict: their ids and observations.
 fn observed<'a>(document: &'a Value, verdict: &str) -> Vec<(&'a str, &'a str)> {
     let rows = document["purposes"].as_array().unwrap().iter();
     let rows = rows.filter(|row| row["verdict"] == verdict);
@@ -38,7 +38,7 @@ fn with_verdict<'a>(document: &'a Value, verdict: &str) -> Vec<&'a str> {
     observed(document, verdict).into_iter().map(|(id, _)| id).collect()
 }
 
-/// Transports, and threads of the server.
+/// The transports and the numbers of server threads that are tested.
 const WAYS: [(&str, &str); 4] = [("udp", "1"), ("tcp", "1"), ("udp", "3"), ("tcp", "3")];
 
 fn registrar(threads: &str) -> SipServer {
@@ -59,8 +59,8 @@ fn an_own_registrar_passes() {
         let server = registrar(threads);
         let document = document(&server, transport, &["--role", "registrar", "--jobs", "2"]);
         assert_eq!(observed(&document, "FAIL"), NONE);
-        // It keeps bindings for at least a minute, and sends no date. INVITE and OPTIONS of RFC 4475 do not apply to a
-        // registrar.
+        // The server keeps bindings for at least a minute, and sends no Date header field. INVITE and OPTIONS of RFC
+        // 4475 do not apply to a registrar.
         let others = ["REG-TORTURE-UNKSCM", "REG-TORTURE-NOVELSC", "REG-TORTURE-BEXT01"];
         let inconclusive = with_verdict(&document, "INCONC");
         assert_eq!(inconclusive, [&["REG-BIND-13", "REG-EXPIRE-07"][..], &others].concat());
@@ -122,11 +122,12 @@ fn an_own_user_agent_passes() {
         assert!(with_verdict(&document, "PASS").len() >= 74);
         server.end();
     };
-    // It waits for its timers most of the time.
+    // The tests run in parallel, because each mostly waits for timers.
     std::thread::scope(|scope| WAYS.into_iter().for_each(|way| drop(scope.spawn(move || passes(way)))));
 }
 
-/// The page is well-formed, begins with the result, and has a ladder for each purpose that did not pass.
+/// The HTML report is well-formed, begins with the result, and has a ladder diagram for each test purpose that did not
+/// pass.
 #[test]
 fn a_page_tells_what_a_conformance_report_has_to() {
     let server = SipServer::start(&["uas", "--listen", "udp:127.0.0.1:0"]);
@@ -150,7 +151,7 @@ fn a_page_tells_what_a_conformance_report_has_to() {
     server.end();
 }
 
-/// Two runs: a new failure, with exit code 1; in the other order it is a correction.
+/// A comparison of two runs reports a new failure with exit code 1. In the opposite order it reports a correction.
 #[test]
 fn two_runs_are_compared() {
     let folder = tempfile::tempdir().unwrap();
@@ -181,7 +182,7 @@ fn two_runs_are_compared() {
     wrong.end();
 }
 
-/// The rules are kept during calls.
+/// The test purposes pass while the server handles a load of calls.
 #[test]
 fn a_server_is_tested_beside_a_load() {
     let server = SipServer::start(&["uas", "--listen", "udp:127.0.0.1:0", "--ring", "10ms"]);
@@ -196,7 +197,7 @@ fn a_server_is_tested_beside_a_load() {
     server.end();
 }
 
-/// A search first reports whether the server keeps the rules.
+/// With `--conform`, a capacity search first reports the result of the conformance test.
 #[test]
 fn a_search_can_begin_with_conformance() {
     let server = SipServer::start(&["uas", "--listen", "udp:127.0.0.1:0"]);
@@ -213,10 +214,11 @@ fn a_search_can_begin_with_conformance() {
     server.end();
 }
 
-/// The result first, the broken rule with its observation, the names of the files, and exit code 1.
+/// The report has the result first, the broken rule with its observation, and the names of the written files. The exit
+/// code is 1.
 #[test]
 fn a_server_that_breaks_rules_is_told() {
-    // A server of another role: it accepts no registrations.
+    // The server has another role than the tested one: it accepts no registrations.
     let server = SipServer::start(&["uas", "--listen", "udp:127.0.0.1:0"]);
     let target = format!("udp:{}", server.address("udp"));
     let folder = tempfile::tempdir().unwrap();

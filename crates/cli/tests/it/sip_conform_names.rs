@@ -1,5 +1,5 @@
-//! `netrig sip conform` as the DNS server of a proxy (RFC 3263): Kamailio, and faults of its configuration. If Kamailio is not
-//! installed, or without root, each test says that it was skipped.
+//! `netrig sip conform` as the DNS server of a proxy (RFC 3263): tests of Kamailio with correct and with faulty
+//! configurations. Without Kamailio or without root, each test prints that it was skipped.
 
 use std::net::Ipv4Addr;
 use std::process::Command;
@@ -9,13 +9,13 @@ use serde_json::Value;
 use crate::common::kamailio::Kamailio;
 use crate::common::sip_server::{PASSWORD_ENV, SipServer};
 
-/// An address for the DNS server of one test: a resolver queries only port 53.
+/// An address for the DNS server of one test. Each test has its own address, because a resolver queries only port 53.
 fn resolver(number: u8) -> Ipv4Addr {
     let [high, low] = (std::process::id() as u16).to_be_bytes();
     Ipv4Addr::new(127, 64 | (number & 0x3f), high, low.clamp(1, 254))
 }
 
-/// The document of a run of the group `location`.
+/// The document of a run of the test purposes in the group `location`.
 fn document(target: &str, domain: &str, listen: &str, arguments: &[&str]) -> Value {
     let mut command = Command::new(env!("CARGO_BIN_EXE_netrig"));
     command.args(["sip", "conform", target, "--role", "proxy", "--domain", domain, "--group", "location"]);
@@ -26,7 +26,7 @@ fn document(target: &str, domain: &str, listen: &str, arguments: &[&str]) -> Val
         .unwrap_or_else(|error| panic!("{error}: {}", String::from_utf8_lossy(&output.stderr)))
 }
 
-/// Kamailio queries the tester. `None` if that is not possible.
+/// Runs the tests against a Kamailio that queries the tester's DNS server. `None` if that is not possible.
 fn of_kamailio(number: u8, defines: &[&str], arguments: &[&str]) -> Option<Value> {
     let resolver = resolver(number);
     let server = Kamailio::start_asking(resolver, "conformance.cfg", &[&["PROXY"], defines].concat())?;
@@ -34,7 +34,7 @@ fn of_kamailio(number: u8, defines: &[&str], arguments: &[&str]) -> Option<Value
     Some(document(&target, "example.com", &format!("{resolver}:53"), arguments))
 }
 
-/// The numbers of the purposes with a verdict. A deviation from a recommendation counts as a failure.
+/// The numbers of the test purposes with this verdict. A deviation from a recommendation counts as a failure.
 fn numbers(document: &Value, verdict: &str) -> Vec<String> {
     let rows = document["purposes"].as_array().unwrap().iter();
     let is_wanted = |row: &&Value| {
@@ -78,7 +78,7 @@ fn faults_of_a_proxy_with_names_are_caught() {
         ("OWN_PORT", &["01", "02"]),
         ("NO_PARAMETERS", &["03", "06"]),
     ];
-    // A fault may hide its query.
+    // With a claim, the purposes are tested although a fault may suppress the query.
     let claims = tempfile::NamedTempFile::new().unwrap();
     std::fs::write(claims.path(), "dns = true\n").unwrap();
     let claimed = ["--capabilities", claims.path().to_str().unwrap()];
@@ -93,11 +93,11 @@ fn faults_of_a_proxy_with_names_are_caught() {
     let only: Vec<&str> = only.iter().flat_map(|id| ["--only", id]).collect();
     let Some(document) = of_kamailio(7, &["WITH_NAMES", "STATELESS"], &only) else { return };
     let failed = numbers(&document, "FAIL");
-    // The first three may send each message to another target by chance.
+    // The purposes before 20 may pass by chance, if each message happens to be sent to the expected target.
     assert!(failed.len() >= 2 && failed.contains(&"20".to_owned()), "{failed:?}");
 }
 
-/// netrig's own proxy finds its next hops by a table of hosts.
+/// netrig's own proxy uses a table of hosts instead of the DNS.
 #[test]
 fn purposes_of_names_are_left_out_for_a_proxy_that_does_not_ask_the_tester() {
     let server = SipServer::start(&["proxy", "--listen", "udp:127.0.0.1:0", "--domain", "lab.test"]);

@@ -1,5 +1,5 @@
-//! The output of `netrig sip load --json` and `netrig sip capacity --json` is a contract: its schema is kept with the code, the
-//! output conforms to it, and older documents can still be read.
+//! The output of `netrig sip load --json` and `netrig sip capacity --json` is a contract. The schema is stored with the
+//! code, the output conforms to it, and older documents can still be read.
 
 use std::path::{Path, PathBuf};
 
@@ -9,13 +9,13 @@ use crate::common::as_json;
 use crate::common::sip_server::SipServer;
 use crate::common::{netrig, text};
 
-/// The documents.
+/// The documents whose output and older versions are checked.
 const DOCUMENTS: [&str; 2] = ["sip-load", "sip-capacity"];
 
-/// The documents with kept schemas.
+/// The documents whose schemas are stored.
 const SCHEMAS: [&str; 5] = ["sip-load", "sip-capacity", "sip-conform", "sip-scenario", "sip-show"];
 
-/// The `format` of a document.
+/// The current `format` of a document.
 fn format_of(of: &str) -> u64 {
     if of == "sip-load" { 1 } else { 2 }
 }
@@ -41,7 +41,7 @@ fn contract(of: &str) -> jsonschema::Validator {
     jsonschema::validator_for(&json_of(&schema(of))).unwrap()
 }
 
-/// The output of a tester.
+/// The JSON document of a `netrig sip` command.
 fn told(arguments: &[&str]) -> Value {
     let output = netrig(here(), &[&["sip"][..], arguments, &["--json"]].concat());
     as_json(&output)
@@ -58,8 +58,8 @@ fn answering() -> (SipServer, String) {
     (server, target)
 }
 
-/// With `NETRIG_UPDATE_PAGES=1` it writes the present schema. The removal of a key, or a change of its meaning, requires
-/// another `format`.
+/// With `NETRIG_UPDATE_PAGES=1` the test writes the present schema. If a key is removed or changes its meaning, the
+/// document needs another `format`.
 #[test]
 fn the_schema_that_is_kept_is_the_one_that_is_printed() {
     for of in SCHEMAS {
@@ -83,7 +83,7 @@ fn a_load_keeps_its_contract() {
     let mixed = told(&[&["load", &*target][..], &quick, &mix].concat());
     assert_keeps("sip-load", &mixed);
     assert!(mixed["failures"].as_array().is_some_and(|rows| !rows.is_empty()), "nobody is busy: {mixed}");
-    // No server listens there.
+    // No server listens at this address.
     let nobody = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
     assert_keeps("sip-load", &told(&[&["load", &*format!("tcp:{nobody}")][..], &quick].concat()));
 }

@@ -106,7 +106,7 @@ fn no_password_is_written() {
 fn a_search_has_one_too() {
     let folder = tempfile::tempdir().unwrap();
     let folder = folder.path();
-    // An invalid journal ends it before the first call.
+    // An invalid journal ends the search before the first call.
     std::fs::write(folder.join("journal.json"), "none").unwrap();
     let search = |more: &[&str]| {
         let output = netrig(folder, &[&["sip", "capacity", "--journal", "journal.json"][..], more].concat());

@@ -1,5 +1,5 @@
-//! Users of SIP in an experiment file, in the simulator and in namespaces. As root on Linux; otherwise each test says that it
-//! was skipped.
+//! SIP users of an experiment file, in the simulator and in namespaces. The tests need root on Linux; otherwise each
+//! test prints that it was skipped.
 #![cfg(target_os = "linux")]
 
 use netrig_test_support::skip_unless;
@@ -9,7 +9,8 @@ use crate::common::machine::{can, folder};
 use crate::common::spoilt;
 use crate::common::{netrig, text};
 
-/// A tester and a server with a line between them, and these responses of the users.
+/// The text of an experiment: a tester and a server with a line between them. `responses` are the names and metrics of
+/// responses of the SIP flow.
 fn experiment(head: &str, line: &str, flow: &str, responses: &[(&str, &str)]) -> String {
     let responses: String = responses
         .iter()
@@ -43,7 +44,7 @@ to = "server"
     )
 }
 
-/// A level of a document in the form of a file.
+/// A level in a JSON document, as text in the form of experiment files.
 fn shown_level(level: &Value) -> String {
     match level {
         Value::String(text) => text.clone(),
@@ -54,7 +55,7 @@ fn shown_level(level: &Value) -> String {
     }
 }
 
-/// A substrate's values of a response at the first point whose levels include this one.
+/// The value of a response on a substrate at the first point with this level.
 fn measured(document: &Value, substrate: &str, level: &str, response: &str) -> f64 {
     let points = document["points"].as_array().expect("there are points");
     let has = |point: &&Value| {
@@ -67,12 +68,12 @@ fn measured(document: &Value, substrate: &str, level: &str, response: &str) -> f
     run["value"].as_f64().unwrap_or_else(|| panic!("{substrate} {level} {response}: {point}"))
 }
 
-/// The same users begin at the same times, all of them are served, and half of the delays are those of the line, plus the time
-/// of a machine with other work.
+/// On both substrates the same users start at the same times, and all are served. The median delay is that of the line;
+/// in namespaces the time of a busy machine is added.
 #[test]
 fn users_meet_the_same_in_a_model_and_in_namespaces() {
     skip_unless!(can(&[]));
-    // 32 callees register at once, each in two round trips: all 450 in 1.2 s.
+    // 32 callees register at the same time, each in two round trips, so all 450 take 1.2 s.
     let flow = r#"
 start = "2 s"
 stop = "4 s"
@@ -116,8 +117,9 @@ callee = "own""#;
     }
 }
 
-/// T1 of 20 ms: REGISTER is sent at 0, 20, 60, 140, 300, 620 and 1260 ms and abandoned at 1280 ms. Half of the messages in each
-/// direction is lost, so a transmission is answered with q = 1/4, and 0.75⁷ = 13 % of the registrations fail.
+/// With T1 = 20 ms, REGISTER is sent at 0, 20, 60, 140, 300, 620 and 1260 ms and times out at 1280 ms. Half of the
+/// messages in each direction are lost, so a transmission is answered with probability q = 1/4, and 0.75⁷ = 13 % of the
+/// registrations fail.
 #[test]
 fn registrations_die_of_loss_as_computed() {
     skip_unless!(can(&[]));
@@ -135,7 +137,8 @@ application = { kind = "sip", scenario = "register", rate = 100, t1 = "20 ms", s
     let Some(document) = spoilt::valid(folder.path(), &arguments) else { return };
     let q = 0.25_f64;
     let lost = (0..7).fold(1.0, |lost, _| lost * (1.0 - q));
-    // For a geometric number that is cut at six: Σ k·q(1 − q)^k for k below 7, and six for those that fail.
+    // The expected number of retransmissions is Σ k·q(1 − q)^k for k below 7, plus six for each registration that
+    // fails.
     let (mut again, mut still) = (6.0 * lost, 1.0);
     for k in 0..7 {
         again += f64::from(k) * q * still;
@@ -144,7 +147,7 @@ application = { kind = "sip", scenario = "register", rate = 100, t1 = "20 ms", s
     for substrate in ["sim", "netns"] {
         let of = |response| measured(&document, substrate, "", response);
         let count = of("begun");
-        // Within five standard deviations: of a share, and of a number between 0 and 6, at most 3.
+        // The tolerance is five standard errors. The standard deviation of a number between 0 and 6 is at most 3.
         let share = 5.0 * (lost * (1.0 - lost) / count).sqrt();
         assert!((of("success") - (1.0 - lost)).abs() < share, "{substrate}: {}", of("success"));
         assert!((of("again") - again).abs() < 5.0 * 3.0 / count.sqrt(), "{substrate}: {}", of("again"));
@@ -183,8 +186,8 @@ secure = false"#;
     assert!(text(&ended.stdout).contains("SIP over UDP only"), "{}", text(&ended.stdout));
 }
 
-/// An experiment file has all features of `netrig sip load`: a proxy that forks serves all calls, in the model and in
-/// namespaces alike, and the additional messages of each scenario are measured.
+/// An experiment file has all features of `netrig sip load`. On both substrates, a forking proxy serves all calls, and
+/// the additional messages of each scenario are measured.
 #[test]
 fn every_scenario_is_one_of_files_too() {
     skip_unless!(can(&[]));
@@ -212,15 +215,15 @@ fn every_scenario_is_one_of_files_too() {
         let Some(document) = spoilt::valid(folder.path(), &arguments) else { return };
         for substrate in ["sim", "netns"] {
             let of = |response| measured(&document, substrate, "", response);
-            // Five bursts, the first of which is at the start.
+            // There are five bursts of five users; the first is at the start.
             assert_eq!((of("begun"), of("success")), (25.0, 1.0), "{scenario} on {substrate}");
-            // One round trip at least.
+            // The delay is at least one round-trip time.
             assert!(of("delay") >= 0.010, "{scenario} on {substrate}: {}", of("delay"));
         }
     }
 }
 
-/// Users arrive at the times of the trace, with the scenarios of the mix, on each substrate.
+/// On each substrate, users start at the times of the trace, with the scenarios of the mix.
 #[test]
 fn a_trace_and_a_mix_are_those_of_the_file() {
     skip_unless!(can(&[]));
@@ -235,7 +238,7 @@ application = { kind = "sip", mix = { call = "50 %", busy = "25 %", register = "
         ("held", "\"session_duration\"\nstatistic = \"max\""),
     ];
     let folder = folder("sip", &experiment("duration = \"5 s\"", "delay = \"1 ms\"", flow, &responses));
-    // None at the start, where a window is open.
+    // The trace has no arrival at time 0, because the window of the starts does not include it.
     let moments: String = (1..=60).map(|n| format!("{}\n", f64::from(n) / 40.0)).collect();
     std::fs::write(folder.path().join("busy.txt"), moments).expect("the folder is ours");
     let arguments = ["run", "sip.toml", "--on", "sim,netns", "--json"];
@@ -245,12 +248,13 @@ application = { kind = "sip", mix = { call = "50 %", busy = "25 %", register = "
         assert_eq!((of(substrate, "begun"), of(substrate, "success")), (60.0, 1.0), "{substrate}");
         assert!(of(substrate, "held") > 0.050, "it is drawn: {substrate}");
     }
-    // Half of 60 in two seconds, with the same random numbers.
+    // On both substrates the same random numbers select about half of the arrivals as calls.
     assert_eq!(of("sim", "calls"), of("netns", "calls"));
     assert!((of("sim", "calls") - 15.0).abs() < 8.0, "{}", of("sim", "calls"));
 }
 
-/// A user that must be registered at the start is not yet: the run fails with this reason, on each substrate.
+/// If a user that must be registered at the start is not yet registered, the run fails with this reason, on each
+/// substrate.
 #[test]
 fn users_who_are_not_registered_in_time_fail_the_run() {
     skip_unless!(can(&[]));
@@ -298,15 +302,15 @@ application = { kind = "sip", scenario = "re-register", arrivals = "constant", r
     let Some(document) = spoilt::valid(folder.path(), &arguments) else { return };
     for population in ["0", "200"] {
         let of = |response| measured(&document, "netns", population, response);
-        // Every 20 ms of two seconds, from their start; at their end no user begins any more.
+        // A user starts every 20 ms during two seconds. None starts at the end.
         assert_eq!((of("begun"), of("success")), (100.0, 1.0), "{population}");
-        // The challenge is a round trip of its own.
+        // The challenge adds a round trip.
         assert!(of("delay") >= 0.020, "{}", of("delay"));
     }
 }
 
-/// The DNS as a factor: known addresses, a table, a server that takes 20 ms for each of three answers, and a silent one. The
-/// simulator has none, and says so.
+/// The DNS as a factor with the levels: known addresses, a table, and a server that takes 20 ms for each of three
+/// answers, or does not answer. The simulator has no DNS, and says so.
 #[test]
 fn the_dns_is_a_factor() {
     skip_unless!(can(&[]));
@@ -338,7 +342,7 @@ loss = ["100 %"]"#;
         ("served", "\"attempts_served\""),
         ("lookup", "\"lookup_delay\"\nstatistic = \"p50\""),
     ];
-    // The DNS server is at its own node, behind the users' node.
+    // The DNS server is at a separate node with a link to the users' node.
     let text = experiment(head, "delay = \"5 ms\"", flow, &responses).replace(
         "[transport.udp]",
         "[node.names]\n[link.side]\nbetween = [\"tester\", \"names\"]\nrate = \"100 Mbit/s\"\ndelay = \"5 ms\"\n\

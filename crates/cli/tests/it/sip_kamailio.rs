@@ -1,5 +1,5 @@
-//! `netrig sip load` against Kamailio, a third-party server: registrar, proxy and redirect server, over UDP, TCP and TLS. If it
-//! is not installed, each test says that it was skipped.
+//! `netrig sip load` against Kamailio, a third-party server: registrar, proxy and redirect server, over UDP, TCP and
+//! TLS. If it is not installed, each test prints that it was skipped.
 
 use std::process::Command;
 use std::time::Duration;
@@ -9,13 +9,13 @@ use serde_json::Value;
 use crate::common::capture::{Capture, found, found_calls};
 use crate::common::kamailio::Kamailio;
 
-/// A variable of the environment of the tester.
+/// The environment variable with the password.
 const PASSWORD: &str = "NETRIG_TEST_PASSWORD";
 
-/// Calls, or registrations, of each load: at a rate that both sustain on a busy machine.
+/// Number of calls or registrations of each load. Both programs sustain its rate even on a busy machine.
 const COUNT: &str = "200";
 
-/// The transport, and the sharing of connections.
+/// The transports, and the flags for the sharing of connections.
 const CARRIERS: [(&str, &[&str]); 7] = [
     ("udp", &[]),
     ("tcp", &["--connections", "one"]),
@@ -27,7 +27,7 @@ const CARRIERS: [(&str, &[&str]); 7] = [
 ];
 
 impl Kamailio {
-    /// This number of users, with this password, with the given arguments.
+    /// Runs a load with these arguments and this password of the users. Returns its document.
     fn load(&self, transport: &str, password: &str, arguments: &[&str]) -> Value {
         let port = if transport == "tls" { self.tls_port } else { self.port };
         let mut command = Command::new(env!("CARGO_BIN_EXE_netrig"));
@@ -40,7 +40,7 @@ impl Kamailio {
         })
     }
 
-    /// The same over all its transports: all must succeed.
+    /// Runs a load over each transport. All attempts must succeed.
     fn carries(&self, what: &str, password: &str, arguments: &[&str]) {
         for (transport, connections) in CARRIERS {
             let told = self.load(transport, password, &[arguments, connections].concat());
@@ -57,7 +57,7 @@ impl Kamailio {
     }
 }
 
-/// The same digests by two independent implementations (RFC 7616, RFC 8760).
+/// Two independent implementations compute the same digests (RFC 7616, RFC 8760).
 #[test]
 fn kamailio_takes_registrations_by_either_algorithm() {
     for (algorithm, defines) in [("MD5", &["REGISTRAR"][..]), ("SHA-256", &["REGISTRAR", "WITH_SHA256"])] {
@@ -87,7 +87,7 @@ fn kamailio_registers_over_everything_that_it_speaks() {
     server.carries("unregister", "zanzibar", &["--scenario", "unregister"]);
 }
 
-/// With both sides of each call at netrig, and Kamailio in the path of all its messages.
+/// netrig is the caller and the callee of each call, and all messages pass Kamailio.
 #[test]
 fn calls_through_kamailio_succeed_over_everything_that_it_speaks() {
     let Some(server) = Kamailio::start(&["PROXY"]) else { return };
@@ -101,8 +101,9 @@ fn calls_through_kamailio_succeed_over_everything_that_it_speaks() {
     }
 }
 
-/// Kamailio calls all contacts of a peer, forwards each 2xx, and cancels branches without an answer. With one process: of
-/// several, one may forward a 2xx while another has the 180 of a branch, which is then not cancelled.
+/// Kamailio forks a call to all contacts of a callee, forwards each 2xx, and cancels branches without an answer. It
+/// runs with one process: with several, one process may forward a 2xx while another still handles the 180 of a branch,
+/// which is then not cancelled.
 #[test]
 fn calls_that_kamailio_forks_keep_one_dialog() {
     let Some(server) = Kamailio::start(&["PROXY", "ONE_PROCESS"]) else { return };
@@ -127,8 +128,8 @@ fn calls_that_kamailio_forks_keep_one_dialog() {
     }
 }
 
-/// Kamailio accepts no session interval below 120 s: it rejects the caller with 422, the caller repeats the request with the
-/// value of `Min-SE`, and the callee grants the interval that Kamailio accepted (RFC 4028 sections 7.3 and 9).
+/// Kamailio accepts no session interval below 120 s. It rejects the first INVITE with 422. The caller repeats the
+/// request with the value of `Min-SE`, and the callee accepts this interval (RFC 4028 sections 7.3 and 9).
 #[test]
 fn a_session_interval_that_kamailio_refuses_is_asked_for_again() {
     let Some(server) = Kamailio::start(&["PROXY", "SESSIONS=120"]) else { return };
@@ -153,7 +154,7 @@ fn a_session_interval_that_kamailio_refuses_is_asked_for_again() {
 mod validate {
     use super::*;
 
-    /// Kamailio ends a dialog that is not refreshed within 90 s: dialogs of callers that refresh last longer.
+    /// Kamailio ends a dialog that is not refreshed within 90 s. Dialogs of callers that refresh them last longer.
     #[test]
     #[ignore = "it takes two and a half minutes"]
     fn calls_that_are_refreshed_outlive_kamailios_session_timer() {
@@ -162,7 +163,7 @@ mod validate {
         let told = server.load("udp", "", &[&own[..], &["--session-expires", "90s"]].concat());
         let row = told["outcomes"].as_array().unwrap().iter().find(|row| row["what"] == "call").unwrap();
         assert_eq!([&row["begun"], &row["succeeded"]], [200, 200], "{told:#}: {}", server.said());
-        // At 45, 90 and 135 s.
+        // Each call is refreshed at 45, 90 and 135 s.
         assert_eq!([&told["refreshes_sent"], &told["refreshes_answered"]], [600, 600], "{told:#}");
     }
 }
@@ -188,7 +189,7 @@ fn callers_are_redirected_by_kamailio_over_everything_that_it_speaks() {
     server.carries("redirect", "", &["--scenario", "redirect", "--callee", "own"]);
 }
 
-/// Kamailio's 302 leads each caller to its peer.
+/// After Kamailio's 302 each caller calls its callee directly.
 #[test]
 fn callers_follow_the_redirections_of_kamailio() {
     let Some(server) = Kamailio::start(&["REDIRECT"]) else { return };
@@ -200,8 +201,8 @@ fn callers_follow_the_redirections_of_kamailio() {
     }
 }
 
-/// RFC 3261 section 18.1.1: requests that are too long for a datagram use TCP, and the dialogs that Kamailio's Record-Route
-/// then routes over TCP stay there; registrations and short requests use UDP.
+/// RFC 3261 section 18.1.1: requests that are too long for a datagram are sent over TCP. Kamailio's Record-Route then
+/// keeps these dialogs on TCP. Registrations and short requests are sent over UDP.
 #[test]
 fn large_requests_go_over_tcp_through_kamailio() {
     let Some(server) = Kamailio::start(&["PROXY"]) else { return };
@@ -219,7 +220,7 @@ fn large_requests_go_over_tcp_through_kamailio() {
     }
 }
 
-/// A third program reads the messages of calls through Kamailio, over UDP and TCP.
+/// tshark parses the messages of calls through Kamailio, over UDP and TCP.
 #[test]
 fn tshark_finds_no_fault_in_calls_through_kamailio() {
     let Some(server) = Kamailio::start(&["PROXY"]) else { return };
@@ -234,10 +235,10 @@ fn tshark_finds_no_fault_in_calls_through_kamailio() {
             server.load(transport, "", &["--callee", "own", "--scenario", scenario]);
         }
     }
-    // The last packets are in the file when tshark has ended.
+    // Wait for the last packets, which tshark writes until it ends.
     std::thread::sleep(Duration::from_millis(500));
     let file = capture.end();
-    // INVITE and ACK or MESSAGE, with their answers, on either side of the proxy: over UDP each is a packet.
+    // Over UDP each message is a packet. Messages on both sides of the proxy are captured.
     assert!(found(&file, &port, "udp && sip") >= 200 * (4 * 6 + 4), "all of it is read as SIP");
     assert!(found(&file, &port, "tcp && sip") >= 200);
     assert_eq!(found(&file, &port, "_ws.malformed"), 0);

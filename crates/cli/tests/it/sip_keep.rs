@@ -1,4 +1,4 @@
-//! `netrig sip load --keep`: the kept messages are those on the wire, and dropped ones are counted.
+//! `netrig sip load --keep`: the kept messages are those on the wire, and dropped messages are counted.
 
 use std::path::Path;
 use std::process::{Command, Output};
@@ -25,7 +25,7 @@ fn shown(folder: &Path, arguments: &[&str]) -> Value {
     serde_json::from_slice(&output.stdout).unwrap_or_else(|error| panic!("{error}: {}", text(&output.stderr)))
 }
 
-/// The number of SIP messages in a capture, by tshark; `None` if it is not installed.
+/// The number of SIP messages that tshark finds in a capture; `None` if tshark is not installed.
 fn found_by_tshark(capture: &Path) -> Option<usize> {
     let mut command = Command::new("tshark");
     let output = command
@@ -37,7 +37,7 @@ fn found_by_tshark(capture: &Path) -> Option<usize> {
     Some(text(&output.stdout).lines().count())
 }
 
-/// Over datagrams the tester counts its own messages.
+/// Over UDP the number of kept messages is that which the tester counts.
 #[test]
 fn every_message_is_kept_in_both_files() {
     let folder = tempfile::tempdir().unwrap();
@@ -81,7 +81,7 @@ fn messages_over_connections_are_kept_too() {
     }
 }
 
-/// Answered calls leave nothing; calls to a silent socket are all kept.
+/// No messages of answered calls are kept, and all messages of calls to a silent socket.
 #[test]
 fn only_what_failed_is_kept() {
     let folder = tempfile::tempdir().unwrap();
@@ -120,7 +120,7 @@ fn what_finds_no_room_is_said_and_files_are_not_replaced() {
     assert!(text(&again.stderr).contains("sip-messages.log exists"), "{}", text(&again.stderr));
 }
 
-/// The server keeps the same messages as its caller, in the opposite directions.
+/// The server keeps the same messages as the caller, with opposite directions.
 #[test]
 fn a_server_keeps_what_it_receives_and_sends() {
     let folder = tempfile::tempdir().unwrap();
@@ -158,7 +158,7 @@ fn a_server_keeps_what_it_receives_and_sends() {
     assert_eq!(refused.status.code(), Some(2));
 }
 
-/// The messages of all steps of a search, only of failed calls.
+/// A search keeps the messages of failed calls in all its steps.
 #[test]
 fn a_search_keeps_messages_of_its_steps() {
     let folder = tempfile::tempdir().unwrap();
@@ -175,7 +175,7 @@ fn a_search_keeps_messages_of_its_steps() {
     assert!(kept["calls"].as_array().unwrap().iter().all(|call| call["status"] == 486));
 }
 
-/// Failed calls of a scenario are kept completely, and can be written for Wireshark.
+/// All messages of failed calls of a scenario are kept, and can be exported for Wireshark.
 #[test]
 fn failed_calls_of_a_scenario_are_found_and_exported() {
     let folder = tempfile::tempdir().unwrap();
@@ -187,7 +187,7 @@ fn failed_calls_of_a_scenario_are_found_and_exported() {
     let calls = shown(folder.path(), &["sip-messages.log", "--call", "2", "--out", "call.pcapng"]);
     assert_eq!(calls["calls"].as_array().unwrap().len(), 1);
     let messages = calls["messages"].as_array().unwrap().len();
-    // The last is the tester's required ACK.
+    // The last message is the ACK that the tester has to send.
     let labels: Vec<&str> = calls["messages"]
         .as_array()
         .unwrap()
@@ -203,7 +203,7 @@ fn failed_calls_of_a_scenario_are_found_and_exported() {
     }
 }
 
-/// A line for each attempt, whose Call-ID finds its messages.
+/// The record has a line for each attempt. The kept messages of the attempt are found by its Call-ID.
 #[test]
 fn each_attempt_is_a_line() {
     let folder = tempfile::tempdir().unwrap();

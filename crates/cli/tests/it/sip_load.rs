@@ -11,7 +11,7 @@ use crate::common::sip_peer::{SipPeer, response};
 use crate::common::sip_server::SipServer;
 use crate::common::text;
 
-/// A server that answers calls, and its target.
+/// A server that answers calls, and the target argument for it.
 fn answering() -> (SipServer, String) {
     let server = SipServer::start(&["uas", "--ring", "1ms", "--listen", "udp:127.0.0.1:0"]);
     let target = format!("udp:{}", server.address("udp"));
@@ -23,8 +23,7 @@ fn load(arguments: &[&str]) -> std::process::Output {
     common::netrig(folder.path(), &[&["sip", "load"][..], arguments].concat())
 }
 
-/// The exit status of a load that should end with `code`: a busy machine may make the tester the limit, and the results are
-/// printed then, too.
+/// The expected exit status of a load: `code`, or 3 if the tester was the limit on a busy machine.
 fn ended(told: &Value, code: i32) -> Option<i32> {
     Some(if told["valid"] == true { code } else { 3 })
 }
@@ -48,11 +47,11 @@ fn calls_are_told_in_a_document_and_in_tables() {
     }
 }
 
-/// Attempts of each user in an hour become a total rate, and are printed as such.
+/// Attempts per user and hour are converted into a total rate, which is printed.
 #[test]
 fn busy_hour_call_attempts_are_a_rate() {
     let (_server, target) = answering();
-    // 720 × 100 / 3600: 20 per second, one each 50 ms.
+    // 720 × 100 / 3600 = 20 per second, one every 50 ms.
     let arguments =
         ["--bhca", "720", "--users", "100", "--arrivals", "constant", "--for", "1s", "--cpus", "1"];
     let output = load(&[&[&*target][..], &arguments, &["--json"]].concat());
@@ -64,7 +63,7 @@ fn busy_hour_call_attempts_are_a_rate() {
     assert!(table.contains("BHCA (in an hour)"), "{table}");
 }
 
-/// All stages and all of a trace are offered; the output names the part that `--for` cuts off.
+/// All stages and the whole trace are offered. With `--for`, the output names the part that is not offered.
 #[test]
 fn stages_and_traces_are_offered_to_their_ends() {
     let (_server, target) = answering();
@@ -89,7 +88,7 @@ fn stages_and_traces_are_offered_to_their_ends() {
 
 #[test]
 fn thresholds_that_are_not_kept_are_an_exit_code() {
-    // It answers every call: none is busy.
+    // The server answers every call, so no call gets a busy response.
     let (_server, target) = answering();
     let output = load(&[&*target, "--scenario", "busy", "--rate", "100/s", "--count", "10", "--json"]);
     let told: Value = as_json(&output);
@@ -98,7 +97,8 @@ fn thresholds_that_are_not_kept_are_an_exit_code() {
     assert_eq!(output.status.code(), ended(&told, 1));
 }
 
-/// One call at once instead of twenty: the tester's own limit, and never the server's failure.
+/// The tester may have one simultaneous call, but would need twenty. This is a limit of the tester and not a failure of
+/// the server.
 #[test]
 fn a_tester_without_room_is_invalid() {
     let (_server, target) = answering();
@@ -129,7 +129,7 @@ fn a_tester_without_room_is_invalid() {
     assert_eq!(told["tester"]["omitted"], 19);
 }
 
-/// A port that is in use here is no fault of the server, and has another exit code than a failed load.
+/// If the local port is in use, the request was wrong. The exit code differs from that of a failed load.
 #[test]
 fn a_port_that_is_taken_is_of_the_request() {
     let taken = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
@@ -139,7 +139,7 @@ fn a_port_that_is_taken_is_of_the_request() {
     assert!(text(&output.stderr).contains("bind on 127.0.0.1"), "{}", text(&output.stderr));
 }
 
-/// A load over UDP has no connections: a process without descriptors gets the reason for its need of them.
+/// If the limit of descriptors is too low, the message states what needs them: sockets over UDP, connections over TCP.
 #[test]
 fn descriptors_are_wanted_for_what_the_load_has() {
     for (target, said) in [("udp:127.0.0.1:9", "sockets"), ("tcp:127.0.0.1:9", "connection of each user")] {
@@ -204,7 +204,7 @@ fn what_cannot_be_meant_is_refused() {
     }
 }
 
-/// Without a server, users that must be registered first are not.
+/// Without a server, the load fails because users cannot be registered before it.
 #[test]
 fn a_server_that_is_not_there_registers_nobody() {
     let nobody = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
@@ -212,7 +212,7 @@ fn a_server_that_is_not_there_registers_nobody() {
     let output = load(&[target, "--scenario", "re-register", "--t1", "10ms"]);
     assert_eq!(output.status.code(), Some(1));
     let said = text(&output.stderr);
-    // Either of the requests sent at once may be abandoned first.
+    // Several requests are sent at the same time, and any of them may time out first.
     assert!(
         said.contains("error: user user0000") && said.contains("could not be registered before the load"),
         "{said}"
@@ -220,7 +220,7 @@ fn a_server_that_is_not_there_registers_nobody() {
     assert!(said.contains("timer F") && said.contains("; --t1 sets the time"), "{said}");
 }
 
-/// A failure by a time limit names its flag, and the flag has an effect.
+/// A failure caused by a time limit names the flag of the limit. The test changes the limit with this flag.
 #[test]
 fn a_failure_names_the_flag_of_the_time_that_has_decided_it() {
     let quick = ["--rate", "100/s", "--count", "1", "--cpus", "1"];
@@ -253,8 +253,8 @@ fn a_failure_names_the_flag_of_the_time_that_has_decided_it() {
     assert!(table.contains("answered with 200; --patience sets the time"), "{table}");
 }
 
-/// The longest message over UDP is a datagram, and over TCP the tester's limit (RFC 3261 section 18.1.1): INVITE and answer
-/// with descriptions of 20 KB pass a proxy.
+/// INVITE and its response with session descriptions of 20 KB pass a proxy. Over UDP a message may be as long as a
+/// datagram (RFC 3261 section 18.1.1), and over TCP as long as the tester's limit.
 #[test]
 fn calls_with_long_descriptions_succeed_through_a_proxy() {
     let points = ["--listen", "udp:127.0.0.1:0", "--listen", "tcp:127.0.0.1:0"];
@@ -273,8 +273,8 @@ fn calls_with_long_descriptions_succeed_through_a_proxy() {
     }
 }
 
-/// The memory of a load with that many registered users for most of its time, without the files of its program, bytes (proc(5):
-/// `RssAnon`). The maximum is no measure: a starting or ending program may need more than many users do.
+/// The median anonymous memory of a load with this number of registered users, bytes (proc(5): `RssAnon`). The maximum
+/// is not used, because a program may need more memory while it starts or ends.
 fn memory_of(users: u32) -> u64 {
     let all = users.to_string();
     // A short T1, so that the registrar forgets its transactions soon.
@@ -297,7 +297,7 @@ fn memory_of(users: u32) -> u64 {
         std::thread::sleep(Duration::from_millis(5));
     }
     let output = tester.wait_with_output().unwrap();
-    // A load that could not register all users has not allocated memory for them.
+    // If not all users could be registered, no memory was allocated for them.
     let told: Value =
         serde_json::from_slice(&output.stdout).unwrap_or_else(|_| panic!("{}", text(&output.stderr)));
     assert_eq!(output.status.code(), ended(&told, 0), "{}", text(&output.stderr));
@@ -305,7 +305,7 @@ fn memory_of(users: u32) -> u64 {
     seen[seen.len() / 2]
 }
 
-/// A million of them in 512 MiB.
+/// A million registered users take at most 512 MiB.
 #[test]
 fn a_registered_user_takes_little_memory() {
     let (few, many) = (1000, 100_000);

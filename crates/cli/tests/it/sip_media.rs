@@ -1,4 +1,4 @@
-//! Voice with calls: the reports of both ends, compared with a relay that counts its losses.
+//! Calls with voice: the reports of both ends are compared with the counts of a relay that drops packets.
 
 use std::net::{SocketAddr, UdpSocket};
 use std::os::fd::AsFd as _;
@@ -14,26 +14,26 @@ use serde_json::Value;
 use crate::common::sip_server::SipServer;
 use crate::common::{netrig, text, words};
 
-/// Packets of RTP in one direction.
+/// Numbers of RTP packets in one direction: passed and dropped.
 #[derive(Clone, Copy, Debug, Default)]
 struct RelayedPackets {
     passed: u64,
     lost: u64,
 }
 
-/// Runs between a caller and a callee: it forwards their messages with its own ports for media in them, and drops a share of
-/// the RTP.
+/// A relay between a caller and a callee. It replaces the media ports in their messages by its own, forwards media, and
+/// drops a share of the RTP packets.
 struct MediaRelay {
     stop: Arc<AtomicBool>,
     thread: Option<JoinHandle<[RelayedPackets; 2]>>,
     address: SocketAddr,
 }
 
-/// A socket of the relay for one direction of one call's media.
+/// A socket of the relay for the media of one call in one direction.
 struct MediaLeg {
     socket: UdpSocket,
     to: SocketAddr,
-    /// 0: to the callee.
+    /// 0 is towards the callee.
     direction: usize,
     is_rtp: bool,
 }
@@ -44,7 +44,7 @@ fn relay_socket() -> UdpSocket {
     socket
 }
 
-/// Two sockets whose ports are an even one and the next.
+/// Two sockets at an even port and the next port.
 fn relay_pair() -> [UdpSocket; 2] {
     loop {
         let first = relay_socket();
@@ -118,8 +118,8 @@ fn relay(
     counts
 }
 
-/// A message with ports of the relay in its description: media that arrive there in this direction go to the description's
-/// address.
+/// The message with ports of the relay in its session description. Media that arrive at these ports are forwarded to
+/// the ports of the original description.
 fn with_own_ports(message: &[u8], direction: usize, legs: &mut Vec<MediaLeg>) -> Vec<u8> {
     let message = text(message);
     let Some((head, body)) = message.split_once("\r\n\r\n").filter(|(_, body)| body.contains("m=audio "))
@@ -129,7 +129,7 @@ fn with_own_ports(message: &[u8], direction: usize, legs: &mut Vec<MediaLeg>) ->
     let (before, rest) = body.split_once("m=audio ").unwrap();
     let (port, behind) = rest.split_once(' ').unwrap();
     let port: u16 = port.parse().unwrap();
-    // The same description may come twice.
+    // The same session description may arrive twice.
     let known = legs.iter().find(|leg| leg.to.port() == port && leg.direction == direction);
     let own = match known {
         Some(leg) => leg.socket.local_addr().unwrap().port(),
@@ -204,10 +204,10 @@ fn both_ends_know_what_a_relay_has_lost_of_their_voice() {
             "{low} to {high}: the relay has lost {}",
             share(lost_there)
         );
-        // Every packet is accounted for: each sent packet arrived, or the relay dropped it.
+        // Each sent packet has arrived or was dropped by the relay.
         let count = |name: &str| voice[name].as_u64().unwrap();
         assert_eq!(count("expected") - count("received"), lost.lost, "{voice}");
-        // 20 ms of packet and 40 ms of buffer; a machine that was late plays fewer.
+        // The delay consists of 20 ms of packetisation and 40 ms of playout buffer. A late machine plays fewer packets.
         let call =
             TelephoneCall { delay_s: 0.06, loss: share(lost), ..TelephoneCall::new(Codec::G711_CONCEALED) };
         let expected = call.opinion().unwrap();

@@ -1,4 +1,4 @@
-//! Metrics of `netrig sip load`, `capacity` and `serve`, as read by Prometheus.
+//! Metrics of `netrig sip load`, `capacity` and `serve`, as Prometheus reads them.
 
 use std::collections::BTreeMap;
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
@@ -14,8 +14,9 @@ use crate::common::text;
 /// Samples by their name and labels.
 type Samples = BTreeMap<(String, BTreeMap<String, String>), f64>;
 
-/// Reads a page by the rules of the exposition format: each family once, its help and type before its samples, which are
-/// contiguous; no sample twice; buckets that grow to `+Inf`, which is the count.
+/// Parses a page and checks the rules of the exposition format: each family occurs once, with its help and type before
+/// its samples, which are contiguous; no sample occurs twice; the buckets of a histogram do not decrease, and the last,
+/// `+Inf`, equals the count.
 fn parsed(page: &str) -> Samples {
     assert!(page.ends_with('\n'), "{page:?}");
     let mut types = BTreeMap::new();
@@ -132,7 +133,7 @@ fn a_load_is_scraped_while_it_goes_on_and_leaves_a_file() {
     told.read_line(&mut line).unwrap();
     let place = line.trim().strip_prefix("metrics: http://").and_then(|rest| rest.strip_suffix("/metrics"));
     let place = place.unwrap_or_else(|| panic!("{line}")).to_owned();
-    // A second is over when it is reported.
+    // The line of a second is printed when the second is over.
     line.clear();
     told.read_line(&mut line).unwrap();
     told.read_line(&mut line).unwrap();
@@ -170,7 +171,7 @@ fn a_load_is_scraped_while_it_goes_on_and_leaves_a_file() {
 
 #[test]
 fn failures_have_their_kinds() {
-    // It answers every call: none is busy.
+    // The server answers every call, so no call gets a busy response.
     let server = SipServer::start(&["uas", "--listen", "udp:127.0.0.1:0"]);
     let target = format!("udp:{}", server.address("udp"));
     let folder = tempfile::tempdir().unwrap();

@@ -1,5 +1,5 @@
-//! Servers by their names, with third-party DNS servers and clients: netrig queries dnsmasq, and dig queries netrig. If these
-//! are not installed, each test says that it was skipped.
+//! Look-ups of servers by name with third-party DNS programs: netrig queries dnsmasq, and dig queries netrig. If these
+//! are not installed, each test prints that it was skipped.
 
 use std::io::{ErrorKind, Read as _, Write as _};
 use std::process::{Command, Stdio};
@@ -29,7 +29,7 @@ fn load(arguments: &[&str]) -> std::process::Output {
     common::netrig(folder.path(), &[&["sip", "load"][..], arguments].concat())
 }
 
-/// dnsmasq with these records, which ends with the test.
+/// A dnsmasq server that ends with the test.
 struct Dnsmasq {
     _process: Guarded,
     port: u16,
@@ -47,7 +47,7 @@ impl Dnsmasq {
             "--pid-file=",
         ]);
         command.args(["--listen-address=127.0.0.1", "--bind-interfaces", "--user=root", "--local-ttl=60"]);
-        // Names without a record do not exist.
+        // dnsmasq answers that names without a record do not exist.
         command.args(["--local=/test/", &format!("--port={port}")]).args(records);
         let child = command.stdin(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
         let server = Self { _process: Guarded(child), port };
@@ -79,7 +79,7 @@ fn a_server_is_found_by_dnsmasq() {
         "--host-record=a.test,127.0.0.1".to_owned(),
         "--cname=alias.test,a.test".to_owned(),
     ];
-    // More hosts than a datagram of 1232 bytes holds.
+    // The response with these hosts does not fit into a datagram of 1232 bytes.
     for number in 0..60 {
         records.push(format!("--srv-host=_sip._udp.many.test,a.test,{},0,1", 6000 + number));
     }
@@ -102,7 +102,7 @@ fn a_server_is_found_by_dnsmasq() {
     let output = load(&[&["sip:nowhere.test"][..], &quick].concat());
     assert_eq!(output.status.code(), Some(2));
     assert!(text(&output.stderr).contains("the DNS has no such name"), "{}", text(&output.stderr));
-    // The first of those over TCP does not listen: the test needs only that they came.
+    // The first server in the TCP response does not listen. The test only checks that the response arrived.
     let many = ["sip:many.test;transport=udp", "--lookup", "per-attempt", "--t1", "5ms"];
     let output = load(&[&many[..], &quick].concat());
     let told: Value = as_json(&output);
@@ -151,14 +151,14 @@ fn dig_is_answered() {
         let nothing = dig(&[over, "a.example.test", "AAAA"]);
         assert!(nothing.contains("status: NOERROR") && nothing.contains("ANSWER: 0"), "{nothing}");
     }
-    // A longer answer is truncated, and complete over TCP, to which dig switches by itself.
+    // A longer answer is truncated over UDP. dig then repeats the query over TCP, where the answer is complete.
     let cut = dig(&["+ignore", "+noedns", "_sip._udp.many.test", "SRV"]);
     assert!(cut.contains("flags: qr aa tc") && cut.contains("ANSWER: 0"), "{cut}");
     let whole = dig(&["+noedns", "_sip._udp.many.test", "SRV"]);
     assert!(whole.contains("ANSWER: 60"), "{whole}");
 }
 
-/// A loopback address has a limit, too, if one is set.
+/// An explicit limit also applies to loopback addresses.
 #[test]
 fn a_dns_server_closes_the_connections_of_an_address_beyond_its_limit_and_answers_others() {
     let folder = tempfile::tempdir().unwrap();

@@ -1,6 +1,6 @@
-//! SIP between two network namespaces, through a real kernel.
+//! SIP between two network namespaces over a real kernel.
 //!
-//! Each test needs root, and says what it lacks.
+//! The tests need root. A test prints which requirements are missing.
 
 use std::process::Output;
 
@@ -23,8 +23,9 @@ fn calls(told: &Value) -> [&Value; 2] {
     [&row["begun"], &row["succeeded"]]
 }
 
-/// Between two hosts that have only link-local addresses (RFC 4007 section 11): such an address has the interface in input, in
-/// binding, in output and in sending, over UDP and TCP, and no message names the interface.
+/// SIP over UDP and TCP between two hosts that have only link-local addresses. Such an address needs its interface (RFC
+/// 4007 section 11) in arguments, in output, when a socket is bound, and when it sends. SIP messages must not contain
+/// the interface.
 #[test]
 fn sip_between_addresses_of_a_link_keeps_their_interface_and_writes_it_into_no_message() {
     if !can(&TOOLS) {
@@ -57,11 +58,12 @@ fn sip_between_addresses_of_a_link_keeps_their_interface_and_writes_it_into_no_m
     assert!(said.contains("needs an interface: expected `fe80::2%eth0`"), "{said}");
     let told = server.finish();
     assert_eq!(told["listens"], Value::from(points.to_vec()));
-    // Over UDP one may have arrived twice.
+    // Over UDP a retransmitted BYE may have arrived twice.
     assert!(told["received"]["requests"]["BYE"].as_u64() >= Some(42), "{told:#}");
 }
 
-/// A proxy finds a user on a link by a contact without an interface, on the link where it listens itself.
+/// A proxy reaches a user whose contact has a link-local address without an interface: it uses the link on which it
+/// listens.
 #[test]
 fn a_proxy_on_a_link_calls_users_of_its_link() {
     if !can(&TOOLS) {

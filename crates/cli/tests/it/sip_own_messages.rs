@@ -1,4 +1,4 @@
-//! Messages of a load's calls beside their scenario, and other targets, times and forms of requests.
+//! Loads with additional messages in calls, and with other targets, times and forms of requests.
 
 use std::path::Path;
 
@@ -53,7 +53,7 @@ m=audio 4000 RTP/AVP 8
 """ }
 "#;
 
-/// Through a proxy, to a peer that answers: each message has the requested content, and conforms to the grammar.
+/// Calls through a proxy to the tester's callee. Each message has the requested content and conforms to the grammar.
 #[test]
 fn messages_say_what_their_file_says() {
     let folder = tempfile::tempdir().unwrap();
@@ -123,7 +123,7 @@ fn a_file_of_messages_that_cannot_be_is_refused_with_its_place() {
     }
 }
 
-/// Calls to a redirect server reach the peers that it names.
+/// Calls to a redirect server reach the callees in its Contact header fields.
 #[test]
 fn calls_go_where_a_redirect_server_points() {
     let folder = tempfile::tempdir().unwrap();
@@ -144,7 +144,7 @@ fn calls_go_where_a_redirect_server_points() {
     );
 }
 
-/// A server that is available again at its announced time.
+/// Calls are repeated after the time in `Retry-After`, when the server is available again.
 #[test]
 fn calls_come_again_after_retry_after() {
     let folder = tempfile::tempdir().unwrap();
@@ -163,7 +163,7 @@ fn calls_come_again_after_retry_after() {
     assert_eq!((&report["outcomes"][0]["succeeded"], &report["retried"]), (&Value::from(0), &Value::Null));
 }
 
-/// RFC 3261 section 18.1.1, against a server that listens for both, and against one that has no TCP.
+/// RFC 3261 section 18.1.1, with a server that listens over UDP and TCP, and with one that listens over UDP only.
 #[test]
 fn large_requests_go_over_tcp_and_in_datagrams_where_nobody_takes_it() {
     let transports_of = |listen: &[&str]| {
@@ -185,10 +185,10 @@ fn large_requests_go_over_tcp_and_in_datagrams_where_nobody_takes_it() {
     // One port for both transports, at an address that no other test uses.
     let [udp, tcp] = ["udp", "tcp"].map(|transport| format!("{transport}:127.77.31.1:5071"));
     let (invites, byes, answers) = transports_of(&["--listen", &udp, "--listen", &tcp]);
-    // The contact in the answer to a request over TCP names TCP, and so the dialog stays there.
+    // The Contact in a response over TCP has `transport=tcp`, so the dialog stays on TCP.
     assert_eq!((invites, byes), (vec!["TCP".to_owned(); 4], vec!["TCP".to_owned(); 4]));
     assert_eq!(answers, vec!["TCP"; 8]);
     let (invites, ..) = transports_of(&["--listen", "udp:127.0.0.1:0"]);
-    // Messages for connections that were never opened were not sent, and are not kept.
+    // Messages for connections that could not be opened are not kept, because they were not sent.
     assert_eq!(invites, ["UDP"; 4]);
 }

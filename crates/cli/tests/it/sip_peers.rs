@@ -1,5 +1,5 @@
-//! `netrig sip serve` with SIPp as third-party caller and callee, and with tshark, which reads the messages. If they are not
-//! installed, each test says that it was skipped.
+//! `netrig sip serve` with SIPp as a third-party caller and callee, and with tshark, which parses the messages. If they
+//! are not installed, each test prints that it was skipped.
 
 use std::fs::File;
 use std::path::{Path, PathBuf};
@@ -15,10 +15,10 @@ use crate::common::capture::{Capture, found};
 use crate::common::free_port::free_port;
 use crate::common::sip_server::{PASSWORD_ENV, SipServer};
 
-/// Calls of each test.
+/// Number of calls of each test.
 const CALLS: u64 = 200;
 
-/// Longer than any of them takes.
+/// Time limit for the calls of a test.
 const PATIENCE: Duration = Duration::from_secs(120);
 
 /// The addresses of servers, at ports that the system chooses.
@@ -39,25 +39,25 @@ struct Peer {
 }
 
 impl Peer {
-    /// SIPp at its own port, over UDP or TCP.
+    /// Starts SIPp at this port, over UDP or TCP.
     fn sipp(transport: &str, port: u16, arguments: &[&str]) -> Self {
         let folder = tempfile::tempdir().expect("a folder");
         let log = |name: &str| File::create(folder.path().join(name)).expect("a file");
         let mut command = Command::new("sipp");
         command.current_dir(folder.path()).args(["-i", "127.0.0.1", "-p", &port.to_string()]);
         command.args(["-t", if transport == "udp" { "u1" } else { "t1" }, "-nostdin", "-trace_err"]);
-        // With its default of 64 KiB, it drops messages that arrive while a busy machine delays it.
+        // With the default buffer of 64 KiB, SIPp drops messages that arrive while a busy machine delays it.
         command.args(["-buff_size", "4000000"]);
         command.args(arguments).stdin(Stdio::null()).stdout(log("out")).stderr(log("err"));
         Self { child: Guarded(command.spawn().expect("sipp starts")), folder }
     }
 
-    /// SIPp as a callee, which listens.
+    /// Starts SIPp as a callee and waits until it listens. Also returns its address.
     fn callee(transport: &str, arguments: &[&str]) -> (Self, String) {
         let port = free_port();
         let mut peer = Self::sipp(transport, port, arguments);
         let until = Instant::now() + PATIENCE;
-        // Without touching the port (proc(5)): at 127.0.0.1, without a remote end.
+        // Checks in /proc (proc(5)), without sending to the port, that a socket at 127.0.0.1 has no remote end.
         let entry = format!("0100007F:{port:04X} 00000000:0000");
         let is_taken = || {
             let table = std::fs::read_to_string(format!("/proc/net/{transport}")).unwrap_or_default();
@@ -74,14 +74,14 @@ impl Peer {
         self.child.try_wait().expect("it is a child")
     }
 
-    /// Its whole output.
+    /// The text of all files that SIPp has written.
     fn said(&self) -> String {
         let files = std::fs::read_dir(self.folder.path()).expect("a folder");
         let text = |file: std::fs::DirEntry| std::fs::read_to_string(file.path()).unwrap_or_default();
         files.flatten().map(text).collect::<Vec<_>>().join("\n")
     }
 
-    /// SIPp ends with 0 when every call has succeeded.
+    /// Waits for the end of SIPp and checks that its exit code is 0, which means that every call has succeeded.
     fn succeeds(mut self) {
         let until = Instant::now() + PATIENCE;
         let status = loop {
@@ -100,19 +100,19 @@ fn scenario(name: &str) -> String {
     path.to_str().expect("a name").to_owned()
 }
 
-/// A server over UDP and TCP, which prints its counts at its end.
+/// Starts a server over UDP and TCP that prints its counts when it ends.
 fn serve(arguments: &[&str]) -> SipServer {
     SipServer::start(&[arguments, &["--json"], &POINTS].concat())
 }
 
-/// Calls by SIPp, as many and as fast as a test makes them.
+/// Starts SIPp as a caller that makes [`CALLS`] calls at 200/s.
 fn calls(transport: &str, server: &SipServer, arguments: &[&str]) -> Peer {
     let count = CALLS.to_string();
     let bounds = [server.address(transport), "-m", &count, "-r", "200"];
     Peer::sipp(transport, free_port(), &[&bounds[..], arguments].concat())
 }
 
-/// A file of users for SIPp, with their passwords.
+/// Writes a file of users with their passwords for SIPp.
 fn users(folder: &Path, names: &[String]) -> String {
     let line = |name: &String| format!("{name};[authentication username={name} password=zanzibar]\n");
     let file = folder.join("users.csv");
@@ -121,17 +121,18 @@ fn users(folder: &Path, names: &[String]) -> String {
     file.to_str().expect("a name").to_owned()
 }
 
-/// Checks that this many requests and responses were received and sent, and none was lost or invalid.
+/// Checks that at least these numbers of requests and responses were received and sent, and that none was lost or
+/// invalid.
 fn balanced(told: &Value, expected: &[(&str, &str, u64)]) {
     for (way, kind, count) in expected {
         let group = if kind.ends_with("xx") { "responses" } else { "requests" };
-        // On a busy machine some are retransmitted.
+        // On a busy machine there may be retransmissions.
         assert!(told[way][group][kind].as_u64() >= Some(*count), "{way} {kind}: {told:#}");
     }
     for nothing in [&told["unsent"], &told["unreadable"]] {
         assert_eq!(nothing, &serde_json::json!({}), "{told:#}");
     }
-    // A peer that ends with unread data resets its connection.
+    // If SIPp ends with unread data, its connection is reset.
     let broken = told["connections"]["broken"].as_object().expect("reasons");
     assert!(broken.keys().all(|why| why == "connection reset"), "{told:#}");
     assert_eq!(told["socket_drops"], 0, "{told:#}");
@@ -146,7 +147,7 @@ fn a_user_agent_answers_sipp() {
         calls(transport, &server, &["-sf", &caller, "-d", "20"]).succeeds();
         let expected = ["INVITE", "ACK", "BYE"].map(|method| ("received", method, CALLS));
         balanced(&server.finish(), &expected);
-        // It hangs up itself, and rings for a time.
+        // The callee rings for 30 ms with early media, and ends the call.
         let arguments = ["uas", "--ring", "30ms", "--early-media"];
         let server = serve(&arguments);
         calls(transport, &server, &["-sf", &caller, "-d", "20"]).succeeds();
@@ -188,7 +189,7 @@ fn proxies_stand_between_callers_and_callees_of_sipp() {
     }
 }
 
-/// A callee registers, and its calls stay on the route that the proxy has recorded.
+/// A callee registers. All requests of its calls follow the route that the proxy has recorded.
 #[test]
 fn a_proxy_finds_who_has_registered_and_stays_in_the_way() {
     skip_unless!(has("sipp"));
@@ -242,12 +243,12 @@ fn tshark_finds_no_fault_in_what_is_said() {
     calls("udp", &proxy, &["-sf", &caller, "-s", "user000000"]).succeeds();
     calls("udp", &machine, &["-sf", &caller]).succeeds();
     calls("tcp", &machine, &["-sf", &caller]).succeeds();
-    // The last packets are in the file when tshark has ended.
+    // Wait for the last packets, which tshark writes until it ends.
     std::thread::sleep(Duration::from_millis(500));
     let file = capture.end();
     for (port, at_least) in ports.iter().zip([10 * CALLS, 5 * CALLS, CALLS]) {
         let of_port = |filter: &str| format!("({filter}) && (udp.port=={port} || tcp.port=={port})");
-        // A frame of a stream may have several messages.
+        // Over TCP a frame may have several messages.
         assert!(found(&file, port, &of_port("sip")) as u64 >= at_least, "all of it is read as SIP");
         assert_eq!(found(&file, port, &of_port("_ws.malformed")), 0);
     }
@@ -255,7 +256,7 @@ fn tshark_finds_no_fault_in_what_is_said() {
     machine.finish();
 }
 
-/// A deliberate fault is on the wire, as tshark reads it, and reported with the broken rule.
+/// tshark sees a deliberate fault on the wire, and netrig reports it with the broken rule.
 #[test]
 fn tshark_sees_faults_as_they_are_meant() {
     let server = SipServer::start(&["uas", "--listen", "udp:127.0.0.1:0"]);
@@ -263,7 +264,7 @@ fn tshark_sees_faults_as_they_are_meant() {
     let port = target.rsplit(':').next().expect("a port").to_owned();
     let folder = tempfile::tempdir().expect("a folder");
     let script = folder.path().join("script");
-    // A capture lacks the packets just before its end.
+    // The capture may lack the packets just before its end.
     std::fs::write(&script, "options\npause 1s\n").expect("a file");
     skip_unless!(has("tshark"));
     let Some(capture) = Capture::start(folder.path(), &[&port]) else { return };

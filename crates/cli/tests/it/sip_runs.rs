@@ -1,5 +1,5 @@
-//! Tests of servers before loads, kept messages, and user-defined scenarios, in runs of experiments. As root on Linux;
-//! otherwise each test in namespaces says that it was skipped.
+//! Runs of experiments with conformance tests before loads, with kept messages, and with user-defined scenarios. The
+//! tests in namespaces need root on Linux; otherwise each prints that it was skipped.
 #![cfg(target_os = "linux")]
 
 use std::path::{Path, PathBuf};
@@ -11,7 +11,8 @@ use crate::common::machine::{can, folder};
 use crate::common::spoilt;
 use crate::common::{netrig, text};
 
-/// A tester and a server with a line of 1 ms between them, and these metrics of the flow `users`, each with its name.
+/// The text of an experiment: a tester and a server with a line of 1 ms between them. Each of `metrics` of the flow
+/// `users` is a response with the same name.
 fn experiment(server: &str, application: &str, metrics: &[&str]) -> String {
     let responses: String = metrics
         .iter()
@@ -25,13 +26,13 @@ fn experiment(server: &str, application: &str, metrics: &[&str]) -> String {
     )
 }
 
-/// The measured values of the only run of the only point on `netns`.
+/// The value of a response in the only run of the only point, on `netns`.
 fn measured(document: &Value, response: &str) -> f64 {
     let run = &document["points"][0]["responses"][response]["runs"][0];
     run["value"].as_f64().unwrap_or_else(|| panic!("{response}: {document:#}"))
 }
 
-/// The reasons to doubt a document.
+/// The warnings of a document.
 fn doubts(document: &Value) -> Vec<String> {
     let warnings = document["warnings"].as_array().into_iter().flatten();
     warnings.map(|warning| format!("{}: {}", warning["what"], warning["why"])).collect()
@@ -45,7 +46,7 @@ fn a_server_that_keeps_the_rules_is_tested_before_its_load_and_not_marked() {
     let folder = folder("sip", &experiment("[node.server]", application, &metrics));
     let arguments = ["run", "sip.toml", "--on", "netns", "--keep", "all", "--keep-to", "kept", "--json"];
     let Some(document) = spoilt::valid(folder.path(), &arguments) else { return };
-    // The messages of its test are kept with those of its load.
+    // The messages of the conformance test are kept together with those of the load.
     let kept = kept_log(folder.path());
     assert!(kept.contains("Max-Forwards: 0\r\n") && kept.contains("SIP/2.0 483 "), "{kept}");
     assert!(kept.matches("INVITE sip:").count() >= 40, "{kept}");
@@ -54,7 +55,7 @@ fn a_server_that_keeps_the_rules_is_tested_before_its_load_and_not_marked() {
     assert_eq!((measured(&document, "attempts_begun"), measured(&document, "attempt_success")), (20.0, 1.0));
     assert_eq!(document["points"][0].get("remarks"), None, "{document:#}");
     assert!(doubts(&document).iter().all(|doubt| !doubt.contains("marked")), "{:?}", doubts(&document));
-    // The simulator names its missing feature.
+    // The simulator names the feature that it does not have.
     let ended = netrig(folder.path(), &["check", "sip.toml", "--on", "sim"]);
     let said = text(&ended.stdout);
     assert!(said.contains("1 points unsupported") && said.contains("(`conform`)"), "{said}");
@@ -90,12 +91,12 @@ fn a_server_that_breaks_a_rule_marks_its_run_and_the_figures_stay() {
         "--json",
     ];
     let Some(document) = spoilt::valid(folder.path(), &arguments) else { return };
-    // The server's fault is kept; registrations of its load did not fail.
+    // The messages of the server's fault are kept. No registration of the load failed.
     let kept = kept_log(folder.path());
     assert!(kept.contains("REGISTER sip:example.com"), "{kept}");
     let failed = measured(&document, "conformance_failed");
     assert!(failed >= 1.0 && failed <= measured(&document, "conformance_run"), "{document:#}");
-    // Its users were registered nevertheless.
+    // The users were registered nevertheless.
     assert_eq!(measured(&document, "registration_success"), 1.0);
     let remark = &document["points"][0]["remarks"][0];
     let said = remark["text"].as_str().unwrap_or_default();
@@ -105,12 +106,13 @@ fn a_server_that_breaks_a_rule_marks_its_run_and_the_figures_stay() {
     );
     assert_eq!(remark["runs"], 1);
     assert!(doubts(&document).iter().any(|doubt| doubt.contains("1 run marked")), "{:?}", doubts(&document));
-    // The terminal and the stored run have the same text, the run with the server's action.
+    // The output of the run and that of the stored run have the same remark. The stored run also describes what the
+    // server did.
     let table =
         text(&netrig(folder.path(), &["run", "sip.toml", "--on", "netns", "--allow-programs"]).stdout);
     assert!(table.contains("warning: 1 run marked: flow `users`: its server fails"), "{table}");
     let list = text(&netrig(folder.path(), &["list"]).stdout);
-    // The line after the version of the file begins with the identity.
+    // The last line of the list begins with the identity of the run.
     let identity = list.lines().last().and_then(|line| line.split_whitespace().next());
     let identity = identity.unwrap_or_else(|| panic!("{list}"));
     let shown = text(&netrig(folder.path(), &["show", "run", identity]).stdout);
@@ -128,7 +130,7 @@ fn a_test_that_has_no_time_fails_the_run_and_says_so() {
     let said = format!("{}{}", text(&ended.stdout), text(&ended.stderr));
     assert_eq!(ended.status.code(), Some(1), "{said}");
     assert!(said.contains("had not ended at the `start` of the flow"), "{said}");
-    // The messages until then are kept, and reported.
+    // The messages until the failure are kept, and the output names their files.
     let files = kept_files(&folder.path().join("kept"));
     assert_eq!(files.len(), 2, "{files:?}");
     assert!(said.contains("kept: messages of a failed run in ") && said.contains(&files[0]), "{said}");
@@ -144,7 +146,8 @@ fn kept_files(folder: &Path) -> Vec<String> {
     names
 }
 
-/// The newest log in the folder `kept` of a folder: a run that the machine made invalid has left one, too.
+/// The newest log in the folder `kept`. There may be several, because runs that the machine made invalid leave logs
+/// too.
 fn kept_log(folder: &Path) -> String {
     let kept = folder.join("kept");
     let logs =
@@ -166,7 +169,7 @@ fn messages_of_runs_are_kept_and_a_run_is_the_same_without() {
     let (out, err) = (text(&ended.stdout), text(&ended.stderr));
     let files = kept_files(&folder.path().join("kept"));
     let [log, capture] = &files[..] else { panic!("{files:?}: {out}{err}") };
-    // Between the replication and the flow are eight digits of the run's content.
+    // The file name has eight digits of a digest of the run between the replication and the flow.
     assert!(log.starts_with("runs-r1-") && log.ends_with("-users.log"), "{log}");
     assert_eq!(log.len(), "runs-r1-01234567-users.log".len(), "{log}");
     assert_eq!(capture.strip_suffix("pcapng"), log.strip_suffix("log"));
@@ -176,7 +179,7 @@ fn messages_of_runs_are_kept_and_a_run_is_the_same_without() {
         let shown = text(&shown.stdout);
         assert!(shown.contains("INVITE") && shown.contains("REGISTER"), "{file}: {shown}");
     }
-    // Keeping messages does not change a run.
+    // Keeping messages does not change the identity of a run, so the run is not repeated.
     let again = netrig(folder.path(), &["run", "sip.toml", "--on", "netns", "--keep", "failed"]);
     let said = text(&again.stdout);
     if spoilt::valid(folder.path(), &["run", "sip.toml", "--on", "netns", "--json"]).is_some()
@@ -190,7 +193,7 @@ fn messages_of_runs_are_kept_and_a_run_is_the_same_without() {
     assert!(said.contains("netrig export --run ID --pcapng"), "{said}");
 }
 
-/// A request of SIPp's, with a field of a file, a user-defined keyword and a response time.
+/// A SIPp scenario with a field of an injection file, a user-defined keyword and a response-time measurement.
 const OPTIONS: &str = r#"<?xml version="1.0" encoding="ISO-8859-1" ?>
 <scenario name="options of a tenant">
   <send start_rtd="invite">
@@ -223,12 +226,12 @@ fn calls_of_a_run_follow_the_scenario_of_its_file() {
     let Some(document) = spoilt::valid(folder.path(), &arguments) else { return };
     let of = |response| measured(&document, response);
     assert_eq!((of("attempts_begun"), of("attempts_failed"), of("attempt_success")), (15.0, 0.0, 1.0));
-    // A round trip of 2 ms at least.
+    // The round-trip time is at least 2 ms.
     assert!(of("response_time_1") >= 0.002 && of("scenario_time") >= of("response_time_1"), "{document:#}");
     let log = kept_log(folder.path());
     assert_eq!(log.matches("X-Tenant: blue").count(), 15, "{log}");
     assert_eq!((log.matches("OPTIONS sip:anna@").count(), log.matches("OPTIONS sip:bruno@").count()), (8, 7));
-    // The text belongs to the run: with another one the stored run is not found.
+    // The text of the scenario is part of the run's identity. With another text the stored run is not found.
     std::fs::write(folder.path().join("my.xml"), OPTIONS.replace("Max-Forwards: 70", "Max-Forwards: 69"))
         .expect("it is ours");
     let again = netrig(folder.path(), &["run", "sip.toml", "--on", "netns"]);
@@ -237,7 +240,7 @@ fn calls_of_a_run_follow_the_scenario_of_its_file() {
     assert!(text(&ended.stdout).contains("follow a scenario file"), "{}", text(&ended.stdout));
 }
 
-/// A call with a session description, whose response is a level of a factor.
+/// A SIPp scenario of a call with a session description. The expected response is a level of a factor.
 const CALL: &str = r#"<?xml version="1.0" encoding="ISO-8859-1" ?>
 <scenario name="call">
   <send retrans="500">

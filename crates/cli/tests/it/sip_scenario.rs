@@ -1,4 +1,4 @@
-//! `netrig sip scenario`: files of SIPp are read, and errors have their file and line.
+//! `netrig sip scenario`: scenario files of SIPp are read, and errors are reported with their file and line.
 
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::net::TcpListener;
@@ -64,7 +64,7 @@ fn the_scenarios_of_sipp_are_read() {
     }
 }
 
-/// Scenarios of SIPp, from its own output.
+/// Writes built-in scenarios of SIPp, which SIPp prints. Returns false if SIPp is not installed.
 fn written_by_sipp(folder: &Path, names: &[&str]) -> bool {
     for name in names {
         let Ok(printed) = Command::new("sipp").args(["-sd", name]).output() else {
@@ -80,7 +80,7 @@ fn document(output: &std::process::Output) -> Value {
     as_json(output)
 }
 
-/// A SIPp that ends with the test.
+/// A SIPp process that ends with the test.
 fn sipp(folder: &Path, arguments: &[&str]) -> Guarded {
     let mut command = Command::new("sipp");
     command.args(arguments).args(["-nostdin", "-timeout", "60"]).current_dir(folder);
@@ -88,7 +88,7 @@ fn sipp(folder: &Path, arguments: &[&str]) -> Guarded {
     Guarded(child.expect("sipp starts"))
 }
 
-/// Both sides are netrig, over each transport.
+/// netrig is the caller and the callee, over each transport.
 #[test]
 fn a_scenario_calls_and_another_answers() {
     let folder = tempfile::tempdir().unwrap();
@@ -107,10 +107,10 @@ fn a_scenario_calls_and_another_answers() {
             let output = netrig(folder.path(), &[&load[..], connections].concat());
             let told = document(&output);
             assert_eq!((&told["succeeded"], &told["failed"]), (&50.into(), &0.into()), "{transport}: {told}");
-            // A busy machine makes the caller late: the run says so, and its calls are correct all the same.
+            // If a busy machine makes the caller late, the run is invalid, but its calls are correct.
             let valid = told["valid"].as_bool().unwrap();
             assert_eq!(output.status.code(), Some(if valid { 0 } else { 3 }), "{transport}: {told}");
-            // INVITE, 100, 180, 183, 200, ACK, the pause, BYE, 200.
+            // The steps are INVITE, 100, 180, 183, 200, ACK, the pause, BYE and 200.
             let done: Vec<u64> =
                 told["steps"].as_array().unwrap().iter().map(|step| step["done"].as_u64().unwrap()).collect();
             assert_eq!(done, [50, 0, 50, 0, 50, 50, 50, 50, 50], "{transport}");
@@ -118,7 +118,7 @@ fn a_scenario_calls_and_another_answers() {
         }
         let served = server.finish();
         let calls = if transport == "udp" { 50 } else { 100 };
-        // The last call may still wait for repetitions.
+        // The last call may still wait for retransmissions.
         assert_eq!(
             (&served["begun"], &served["strays"]),
             (&calls.into(), &0.into()),
@@ -127,7 +127,8 @@ fn a_scenario_calls_and_another_answers() {
     }
 }
 
-/// A server over TCP with one connection at a time: it accepts the next when the peer has closed this one.
+/// A server over TCP with one connection at a time: it accepts the next one after the peer has closed the present one.
+/// Returns the number of connections.
 fn one_connection_after_the_other(listener: &TcpListener, is_over: &AtomicBool) -> usize {
     let mut connections = 0;
     loop {
@@ -155,7 +156,8 @@ fn one_connection_after_the_other(listener: &TcpListener, is_over: &AtomicBool) 
     }
 }
 
-/// The owner of a connection, and the time of its closing. If one stayed open, the next call would have no answer.
+/// Checks how many connections the calls of one user open one after the other. If a connection stayed open too long,
+/// the next call would get no answer.
 #[test]
 fn connections_of_calls_are_closed_with_them() {
     let folder = tempfile::tempdir().unwrap();
@@ -173,9 +175,9 @@ Content-Length: 0
     for (sets_destination, closes, arguments, expected) in [
         (false, false, &["--connections", "per-attempt"][..], 3),
         (false, false, &[], 1),
-        // Its own end, and that of the calls.
+        // Each call opens a second connection after it has closed the first.
         (false, true, &["--connections", "per-attempt"], 6),
-        // A connection that one call has reopened is available to the next.
+        // The next call uses the connection that the previous call has reopened.
         (false, true, &[], 4),
         (true, false, &[], 3),
         (true, true, &[], 6),
@@ -212,7 +214,7 @@ Content-Length: 0
     }
 }
 
-/// The other side is SIPp, with its built-in scenarios.
+/// The other side of each call is SIPp with a built-in scenario.
 #[test]
 fn scenarios_call_sipp_and_answer_it() {
     let folder = tempfile::tempdir().unwrap();
@@ -227,7 +229,7 @@ fn scenarios_call_sipp_and_answer_it() {
         let way = if kind == "udp" { "u1" } else { "t1" };
         let _sipp = sipp(folder.path(), &["-sn", other, "-i", "127.0.0.1", "-p", &port, "-t", way]);
         let target = format!("{kind}:127.0.0.1:{port}");
-        // SIPp may not listen yet: over UDP the first request is retransmitted, over TCP the call is repeated.
+        // SIPp may not listen yet. Over UDP the first request is then retransmitted, and over TCP the call is repeated.
         let file = format!("{own}.xml");
         let load =
             ["sip", "load", &target, "--scenario-file", &file, "--rate", "50/s", "--count", "20", "--json"];
@@ -295,7 +297,7 @@ fn what_a_scenario_must_not_do_is_refused_before_anything_is_sent() {
     }
 }
 
-/// A scenario in netrig's own form has the same effect as in SIPp's, and so has one that is made from its captured call.
+/// A scenario has the same effect in SIPp's form, in netrig's own form, and when it is made from a captured call.
 #[test]
 fn a_scenario_is_converted_and_made_from_a_captured_call() {
     let folder = tempfile::tempdir().unwrap();
@@ -328,8 +330,8 @@ fn a_scenario_is_converted_and_made_from_a_captured_call() {
     run(&["sip", "load", &target, "--scenario-file", "captured.toml", "--count", "2", "--rate", "50/s"]);
 }
 
-/// Third-party call control: one process calls two user agents, each over its own controller; the controllers exchange the
-/// session descriptions. One controller is netrig, the other one and both user agents are SIPp.
+/// Third-party call control with two controllers, each of which calls one user agent; the controllers exchange the
+/// session descriptions. One controller is netrig. The other one and both user agents are SIPp.
 #[test]
 fn controllers_of_netrig_and_sipp_connect_two_user_agents() {
     let folder = tempfile::tempdir().unwrap();
@@ -352,7 +354,7 @@ fn controllers_of_netrig_and_sipp_connect_two_user_agents() {
             "sip", "load", &target, "-sf", &file, "-3pcc", &link, "--count", "2", "--rate", "2/s", "--for",
             "20s", "--json",
         ];
-        // The side that accepts connections listens first.
+        // The controller that accepts the connection must listen before the other one starts.
         let told = if own == "3pcc-C-A" {
             let _other = controller("3pcc-C-B");
             until_listening(&link);
@@ -381,7 +383,7 @@ fn until_listening(address: &str) {
     }
 }
 
-/// The packets of a capture go to the address in the other side's description.
+/// The packets of a capture are sent to the address in the session description of the other side.
 #[test]
 fn captures_streams_and_digits_are_played() {
     let folder = tempfile::tempdir().unwrap();
@@ -396,7 +398,7 @@ fn captures_streams_and_digits_are_played() {
         std::fs::copy(Path::new("/usr/share/sip-tester").join(name), to).unwrap();
     }
     let call = std::fs::read_to_string(folder.path().join("uac_pcap.xml")).unwrap();
-    // Digits and a stream of 25 packets behind it.
+    // A DTMF digit, and a stream of 25 packets.
     let actions = "<action><exec play_dtmf=\"1\"/><exec rtp_stream=\"tone.raw,1,8\"/></action>";
     let call = call.replacen(
         "<pause milliseconds=\"8000\"/>",
@@ -420,11 +422,12 @@ fn captures_streams_and_digits_are_played() {
     let told = document(&netrig(folder.path(), &load));
     assert_eq!((&told["succeeded"], &told["failed"]), (&1.into(), &0.into()), "{told}");
     let media = &told["media"];
-    // The stream and the digit are 36 packets; the captures end with the call.
+    // The stream and the digit have 36 packets. The call ends before the captures do, so the number of their sent
+    // packets varies.
     assert!(media["sent"].as_u64().unwrap() > 36 && media["unsent"] == 0, "{media}");
 }
 
-/// A response without an ACK is repeated, and the source address of its request may be forged.
+/// A response without an ACK is retransmitted, although the source address of its request may be forged.
 #[test]
 fn no_scenario_sends_a_stranger_more_than_three_times_what_came() {
     let folder = tempfile::tempdir().unwrap();
@@ -439,14 +442,14 @@ fn no_scenario_sends_a_stranger_more_than_three_times_what_came() {
          CSeq: 1 INVITE\r\nContact: <sip:s@{own}>\r\nMax-Forwards: 70\r\nContent-Length: 0\r\n\r\n"
     );
     stranger.send_to(invite.as_bytes(), server.address("udp")).unwrap();
-    // Four repetitions of the 200 would be within this time.
+    // Without a limit there would be four retransmissions of the 200 within this time.
     stranger.set_read_timeout(Some(std::time::Duration::from_secs(4))).unwrap();
     let (mut buffer, mut came) = ([0; 65_535], 0);
     while let Ok(length) = stranger.recv(&mut buffer) {
         came += length;
     }
     assert!(came > 0 && came <= 3 * invite.len(), "{came} bytes for {}", invite.len());
-    // The stranger's call fails, and so does the command.
+    // The call without an ACK fails, and therefore the command.
     let told = server.finish_failed();
     assert!(told["withheld"].as_u64().unwrap() > 0, "{told}");
 }

@@ -1,4 +1,4 @@
-//! The live screen of `netrig sip load` and `netrig sip capacity`, on a terminal that `script` makes.
+//! The live screen of `netrig sip load` and `netrig sip capacity`, on a terminal made by script(1).
 
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ use serde_json::Value;
 use crate::common::sip_server::SipServer;
 use crate::common::terminal::Terminal;
 
-/// The terminal leaves its second screen, and shows its cursor.
+/// The control sequences by which a terminal leaves its alternate screen and shows its cursor.
 const RESTORED: [&str; 2] = ["\x1b[?1049l", "\x1b[?25h"];
 
 fn netrig() -> &'static str {
@@ -21,7 +21,7 @@ fn answering() -> (SipServer, String) {
     (server, target)
 }
 
-/// The shell's output after a load's screen: the terminal is as before.
+/// Checks that the terminal is restored after the screen of a load, and that the shell continues.
 fn assert_restored(shown: &str) {
     for sign in RESTORED {
         assert!(shown.contains(sign), "{sign:?}: {shown:?}");
@@ -46,7 +46,7 @@ fn keys_change_a_load_and_end_it_and_the_report_says_so() {
     terminal.wait_for("1.10");
     terminal.press(" ");
     terminal.wait_for("PAUSED");
-    // Seconds in which no call begins.
+    // No call starts during this time.
     std::thread::sleep(Duration::from_millis(2500));
     terminal.press("p");
     terminal.wait_for("running");
@@ -72,7 +72,7 @@ fn keys_change_a_load_and_end_it_and_the_report_says_so() {
     assert!(told["notes"].to_string().contains("not the load that was planned"), "{}", told["notes"]);
 }
 
-/// Sends a load the signal to end, as soon as its screen shows a word; returns the later output.
+/// Sends SIGTERM to a load as soon as its screen shows a word. Returns the output after it.
 fn told_to_end_when_it_says(word: &str) -> String {
     let (_server, target) = answering();
     let folder = tempfile::tempdir().unwrap();
@@ -86,7 +86,7 @@ fn told_to_end_when_it_says(word: &str) -> String {
     terminal.end()
 }
 
-/// Also before its first second, when there is nothing to show.
+/// The signal also works before the first second, when there are no results.
 #[test]
 fn a_signal_ends_it_and_the_terminal_is_restored() {
     for word in ["starting", "running"] {
@@ -109,7 +109,7 @@ fn a_search_is_shown_and_ended_by_a_key() {
     assert!(shown.contains("code=130"), "{shown:?}");
 }
 
-/// Without a screen the output has lines.
+/// With `--no-screen` the output has lines, even on a terminal.
 #[test]
 fn lines_are_to_be_had_on_a_terminal_too() {
     let (_server, target) = answering();

@@ -21,12 +21,12 @@ fn options(number: u32, more: &str) -> String {
     )
 }
 
-/// The first line of the answer.
+/// Sends a request to the server over UDP. Returns the first line of the response.
 fn asked(server: &SipServer, request: &str) -> String {
     let socket = UdpSocket::bind("127.0.0.1:0").expect("a socket");
     socket.set_read_timeout(Some(Duration::from_secs(30))).expect("an option");
     let mut buffer = [0; 65_535];
-    // A server that is busy with a flood may drop it, and gets a retransmission as in a transaction.
+    // The request is retransmitted, because a server under a flood may drop it.
     for _ in 0..10 {
         socket.send_to(request.as_bytes(), server.address("udp")).expect("it is sent");
         if let Ok(len) = socket.recv(&mut buffer) {
@@ -161,7 +161,7 @@ fn a_password_on_the_command_line_is_warned_of() {
     }
 }
 
-/// A certificate's key from another program is accepted.
+/// A certificate and a key made by another program are accepted.
 #[test]
 fn a_certificate_may_be_given() {
     let folder = tempfile::tempdir().expect("a folder");
@@ -201,13 +201,13 @@ fn a_flood_leaves_a_server_answering_and_its_memory_bounded() {
         socket.send_to(&number.to_le_bytes(), server.address("udp")).expect("it is sent");
     }
     assert!(asked(&server, &options(5000, "")).starts_with("SIP/2.0 "), "200, or 503 while there is no room");
-    // All of it would be 200 MB.
+    // All received data together would take 200 MB.
     assert!(server.most_memory() < 120 << 20, "{} B", server.most_memory());
     let told = server.finish();
     assert!(!told["unreadable"].as_object().expect("reasons").is_empty(), "{told}");
 }
 
-/// The answer to an OPTIONS along a connection.
+/// Sends OPTIONS over a connection. Returns the response.
 fn asked_along(mut stream: &TcpStream, number: u32) -> String {
     use std::io::{Read as _, Write as _};
     stream.set_read_timeout(Some(Duration::from_secs(30))).expect("an option");
@@ -228,7 +228,7 @@ fn a_connection_for_which_there_is_no_room_is_answered_with_503() {
     let server =
         SipServer::start(&["uas", "--json", "--listen", "tcp:127.0.0.1:0", "--max-connections", "8"]);
     let connect = || TcpStream::connect(server.address("tcp")).expect("it listens");
-    // An eighth is reserved for unknown peers.
+    // An eighth of the connections is reserved for peers that have not sent a message.
     let known: Vec<_> = (0..7).map(|_| connect()).collect();
     for (stream, number) in known.iter().zip(1..) {
         assert!(asked_along(stream, number).starts_with("SIP/2.0 200 "));
@@ -236,7 +236,7 @@ fn a_connection_for_which_there_is_no_room_is_answered_with_503() {
     let last = connect();
     let told = asked_along(&last, 8);
     assert!(told.starts_with("SIP/2.0 503 ") && told.contains("\r\nRetry-After: 10\r\n"), "{told}");
-    // Known peers are still served, and a closed connection makes room.
+    // Peers with a connection are still served. After a connection is closed, a new peer is accepted.
     assert!(asked_along(&known[0], 9).starts_with("SIP/2.0 200 "));
     drop(known);
     let mut number = 10;
@@ -248,7 +248,8 @@ fn a_connection_for_which_there_is_no_room_is_answered_with_503() {
     assert!(told["connections"]["refused"].as_u64() >= Some(1), "{told:#}");
 }
 
-/// A server that could hold no connection reported that it was ready, and rejected all.
+/// If the limit of open files allows no connection, the server must fail at its start instead of rejecting all
+/// connections.
 #[test]
 fn a_server_that_the_system_allows_too_few_files_says_so() {
     let bare = ["--bounding-set", "-sys_resource", "--inh-caps", "-sys_resource"];

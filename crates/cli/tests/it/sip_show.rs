@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use crate::common::{netrig, text};
 
-/// A request or response of a call between two addresses.
+/// A request or response of a call between two users. `start` is the start line.
 fn message(start: &str, cseq: &str, call_id: &str) -> String {
     format!(
         "{start}\r\nVia: SIP/2.0/UDP 192.0.2.1:5060;branch=z9hG4bK{call_id}{}\r\nFrom: <sip:alice@atlanta.example>;tag=1\r\n\
@@ -16,7 +16,7 @@ fn message(start: &str, cseq: &str, call_id: &str) -> String {
     )
 }
 
-/// A log of a call that is refused, and of one that is answered after a retransmission.
+/// A message log with a call that is rejected, and a call that is answered after a retransmission.
 fn log() -> String {
     let (alice, bob) = ("192.0.2.1:5060", "192.0.2.2:5070");
     let mut log = "# netrig SIP message log, version 1\n".to_owned();
@@ -151,7 +151,7 @@ fn what_is_no_trace_is_said() {
     }
 }
 
-/// As after a full disk: complete messages are shown.
+/// If a log is truncated, as by a full disk, the complete messages are shown.
 #[test]
 fn a_log_that_is_cut_is_shown_to_its_last_message() {
     let shown = LogFolder::new();
@@ -163,7 +163,7 @@ fn a_log_that_is_cut_is_shown_to_its_last_message() {
     assert!(told.contains("alice") && warned.contains("of its"), "{told}{warned}");
 }
 
-/// A run of the simulator has the messages of its SIP flows, with losses and retransmissions.
+/// The SIP messages of a simulated run can be exported and shown, with losses and retransmissions.
 #[test]
 fn calls_of_a_simulated_run_are_shown() {
     let folder = tempfile::tempdir().unwrap();

@@ -1,4 +1,4 @@
-//! The study of SIP servers: a point of each of its figures with the real server, and the theory of loss.
+//! The study `sip-server`: one point of each of its figures with the real server, and the effect of loss in theory.
 #![cfg(target_os = "linux")]
 
 use netrig_test_support::skip_unless;
@@ -12,7 +12,7 @@ use crate::common::{netrig, text};
 const KAMAILIO: [&str; 3] =
     ["/usr/sbin/kamailio", "sqlite3", "/usr/share/kamailio/db_sqlite/usrloc-create.sql"];
 
-/// The mean of a response at the only point that has these levels.
+/// The mean of a response at the only point with these levels.
 fn mean(document: &Value, levels: &[(&str, Value)], response: &str) -> f64 {
     let points = document["points"].as_array().expect("there are points");
     let has = |point: &&Value| levels.iter().all(|(factor, level)| point["factors"][factor] == *level);
@@ -22,7 +22,7 @@ fn mean(document: &Value, levels: &[(&str, Value)], response: &str) -> f64 {
     mean.as_f64().unwrap_or_else(|| panic!("{response} at {levels:?} is {mean}: {point:#}"))
 }
 
-/// In virtual time, with netrig's own servers: the verdicts are those of RFC 3261's timers.
+/// In virtual time with netrig's own servers, the effect of loss follows from the timers of RFC 3261.
 #[test]
 fn what_loss_costs_is_what_the_timers_say() {
     let folder = tempfile::tempdir().expect("there is room for a folder");
@@ -62,11 +62,11 @@ fn each_of_its_experiments_has_a_substrate_that_can_run_all_of_it() {
     }
 }
 
-/// Tests that need a processor that no other process uses.
+/// Tests that need a processor without other processes.
 mod alone {
     use super::*;
 
-    /// Registrations over UDP and TCP, calls and redirections: an idle server serves all.
+    /// An idle server serves all registrations over UDP and TCP, calls and redirections.
     #[test]
     fn a_point_of_each_figure_is_measured_with_the_real_server() {
         skip_unless!(can(&KAMAILIO));
@@ -87,7 +87,7 @@ mod alone {
         }
     }
 
-    /// Callers with a digest challenge (407), over each transport, with and without a DNS query first.
+    /// Calls with digest authentication (407) over each transport, with and without a DNS look-up.
     #[test]
     fn calls_with_a_digest_through_the_proxy_are_set_up() {
         skip_unless!(can(&[&KAMAILIO[..], &["openssl"]].concat()));
@@ -107,7 +107,7 @@ mod alone {
         }
     }
 
-    /// Users who keep their connections: the registrar has 256 of them, and rejects others.
+    /// If users keep their connections, the registrar serves 256 of them and rejects all others.
     #[test]
     fn a_registrar_has_no_more_connections_than_it_may() {
         skip_unless!(can(&KAMAILIO));

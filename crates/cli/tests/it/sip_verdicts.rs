@@ -1,5 +1,5 @@
-//! Verdicts of `netrig sip conform` on scripted servers: one that keeps a rule, one that uses the RFC's freedom, one that
-//! breaks it.
+//! Verdicts of `netrig sip conform` on scripted servers: one that keeps a rule, one that makes use of an option of the
+//! RFC, and one that breaks the rule.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -14,7 +14,7 @@ use serde_json::Value;
 use crate::common::sip_peer::{PeerMessage, SipPeer, response};
 use crate::common::sip_server::{PASSWORD_ENV, SipServer};
 
-/// The verdict of one purpose. A deviation from a recommendation is "SHOULD".
+/// The verdict of one test purpose, and its observation. A deviation from a recommendation is "SHOULD".
 fn verdict(target: &str, role: &str, id: &str) -> (String, String) {
     let mut command = Command::new(env!("CARGO_BIN_EXE_netrig"));
     command.args(["sip", "conform", target, "--role", role, "--domain", "lab.test", "--json", "--only", id]);
@@ -29,7 +29,7 @@ fn verdict(target: &str, role: &str, id: &str) -> (String, String) {
     (verdict.to_owned(), observation)
 }
 
-/// A server that a test starts, the purpose for it, and the verdict.
+/// A test purpose, the verdict that is expected, and the server that is tested.
 struct ExpectedVerdict<'a> {
     id: &'a str,
     verdict: &'a str,
@@ -60,11 +60,11 @@ fn all_are_as_expected(role: &str, expected: &[ExpectedVerdict<'_>]) {
 /// The state of a scripted user agent.
 #[derive(Default)]
 struct ScriptedAgent {
-    /// Its ringing time.
+    /// Ringing time before the answer.
     ring: Duration,
     /// The last response to each INVITE, by its branch.
     invites: BTreeMap<String, Response>,
-    /// Contacts of the caller in each call: the first, and the last.
+    /// For each Call-ID, the first and the last Contact of the caller.
     calls: BTreeMap<String, [SocketAddr; 2]>,
 }
 
@@ -83,7 +83,7 @@ fn contact(request: &Request) -> SocketAddr {
     ([127, 0, 0, 1], port).into()
 }
 
-/// A request of the server within the call of an INVITE.
+/// A BYE of the server within the call that this INVITE has started.
 fn bye(invite: &Request, to: SocketAddr) -> PeerMessage {
     let uri: Uri = format!("sip:{to}").parse().unwrap();
     let mut bye = Request::new(Method::Bye, uri);
@@ -173,7 +173,7 @@ impl ScriptedAgent {
     }
 }
 
-/// The deviations of a user agent.
+/// A deviation from the rules: it changes the messages that the user agent sends.
 type Deviation = fn(&Request, &mut ScriptedAgent, &mut Vec<PeerMessage>);
 
 fn agent(ring: Duration, deviation: Deviation) -> SipPeer {
@@ -196,7 +196,7 @@ fn with_status(sent: &mut [PeerMessage], from: u16, to: u16) {
     }
 }
 
-/// A 2xx with a description and a Contact instead of a rejection.
+/// Replaces a rejection by a 200 with a session description and a Contact.
 fn taken(request: &Request, sent: &mut Vec<PeerMessage>) {
     let mut success = response(request, 200, &[(Name::ContentType, "application/sdp")]);
     success.body = SessionDescription::audio([127, 0, 0, 1].into(), 40_000, 1).to_string().into();
@@ -224,7 +224,7 @@ fn user_agents_that_keep_to_the_rfc_do_not_fail_and_others_do() {
             }
         }),
         ("UAS-CALL-11", "FAIL", AT_ONCE, |_, _, sent| with_status(sent, 481, 488)),
-        // Its CSeq numbers are not checked.
+        // The scripted user agent does not check CSeq numbers.
         ("UAS-CALL-17", "FAIL", AT_ONCE, RIGHT),
         ("UAS-CALL-17", "PASS", AT_ONCE, |request, _, sent| {
             if request.method == Method::Bye && value(request, &Name::CSeq) == "5 BYE" {
@@ -254,7 +254,7 @@ fn user_agents_that_keep_to_the_rfc_do_not_fail_and_others_do() {
         }),
         ("UAS-RING-02", "PASS", RINGING, RIGHT),
         ("UAS-RING-02", "FAIL", RINGING, |_, _, sent| {
-            // The 180 is sent once, and the 200 by itself.
+            // The 180 is not repeated: it is dropped if it is the only message.
             if sent.len() == 1 && sent[0].message.as_response().is_some_and(|own| own.status.code() == 180) {
                 sent.clear();
             }
@@ -303,11 +303,12 @@ fn user_agents_that_keep_to_the_rfc_do_not_fail_and_others_do() {
 /// The deviations of a scripted location server.
 #[derive(Clone, Copy)]
 struct LocationManners {
-    /// The seconds for a contact with this parameter in a REGISTER with this Expires; 423 without.
+    /// The granted expiry, s, for a contact with this `expires` parameter in a REGISTER with this Expires value. `None`
+    /// means a 423 response.
     grant: fn(Option<u32>, Option<u32>) -> Option<u32>,
     /// Status of a redirection.
     redirection: u16,
-    /// Status of the response to other requests than INVITE.
+    /// Status of the response to requests other than INVITE.
     other: u16,
 }
 
@@ -317,7 +318,7 @@ const USUAL: LocationManners = LocationManners {
     other: 302,
 };
 
-/// A registrar and redirect server.
+/// A scripted registrar and redirect server.
 fn location_server(manners: LocationManners) -> SipPeer {
     let mut bindings: BTreeMap<String, Vec<(NameAddr, u32)>> = BTreeMap::new();
     let user = |uri: &Uri| uri.as_sip().and_then(|uri| uri.user.clone()).unwrap_or_default();
@@ -418,7 +419,7 @@ fn a_100_to_options_is_no_failure_over_tcp() {
     for (status, expected) in [("100 Trying", "PASS"), ("183 Session Progress", "FAIL")] {
         let front = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
         let target = format!("tcp:{}", front.local_addr().unwrap());
-        // It ends with the test's process.
+        // The thread ends with the process of the test.
         std::thread::spawn(move || {
             while let Ok((tester, _)) = front.accept() {
                 let towards = std::net::TcpStream::connect(address).unwrap();
@@ -433,7 +434,7 @@ fn a_100_to_options_is_no_failure_over_tcp() {
     server.end();
 }
 
-/// Forwards bytes, and answers each OPTIONS with a provisional response.
+/// Forwards bytes. If `provisional` is given, also answers each OPTIONS with this provisional response.
 fn pass(mut from: std::net::TcpStream, mut to: std::net::TcpStream, provisional: Option<&str>) {
     use std::io::{Read as _, Write as _};
     let mut buffer = vec![0; 65_536];

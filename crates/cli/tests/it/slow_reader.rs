@@ -1,4 +1,4 @@
-//! An application that reads more slowly than the network delivers, modelled and over the kernel's TCP.
+//! An application that reads more slowly than the network delivers, in the simulator and over the kernel's TCP.
 #![cfg(target_os = "linux")]
 
 use std::sync::atomic::AtomicBool;
@@ -11,18 +11,18 @@ use netrig_test_support::{ExperimentText, skip_unless};
 use crate::common::carried_out::{carry_out, run};
 use crate::common::machine::{can, skipped};
 
-/// The observations of a transfer at the sender's node.
+/// The observations of a transfer: reads at the receiver, and segments at the sender's node.
 #[derive(Default)]
 struct WatchedTransfer {
-    /// When and how many bytes the application read.
+    /// Times at which the application has read, and numbers of bytes.
     read: Vec<(Instant, f64)>,
     segments: Vec<PassedSegment>,
 }
 
-/// A segment of TCP.
+/// A TCP segment that passed the sender's node.
 struct PassedSegment {
     at: Instant,
-    /// From the sender of data.
+    /// Whether the sender of the data sent this segment.
     is_sent: bool,
     payload: usize,
     window: u16,
@@ -57,24 +57,24 @@ impl Sink for WatchedTransfer {
     }
 }
 
-/// A pause: from the window that closed until one that is open.
+/// A pause of the transfer, from the segment that closed the window to the segment that opened it.
 #[derive(Clone, Copy, Debug)]
 struct Pause {
     lasted_s: f64,
-    /// Segments without new data, or with one byte, that were sent meanwhile.
+    /// Number of window probes during the pause: segments with at most one byte of data.
     probes: u32,
-    /// From the window that opened until data, s.
+    /// Time from the opening of the window to the next data, s.
     resumed_s: f64,
 }
 
 impl WatchedTransfer {
-    /// Bytes per second that were read after `from` and until `to`, s.
+    /// Rate of the reads between the times `from` and `to` (s), B/s.
     fn rate(&self, from: f64, to: f64) -> f64 {
         let within = |at: Instant| (from..to).contains(&(at.as_secs_f64() - 1e-6));
         self.read.iter().filter(|(at, _)| within(*at)).map(|(_, bytes)| bytes).sum::<f64>() / (to - from)
     }
 
-    /// The pauses that ended.
+    /// The pauses that have ended.
     fn pauses(&self) -> Vec<Pause> {
         let (mut pauses, mut closed, mut opened) = (Vec::new(), None, None);
         for segment in self.segments.iter().filter(|segment| !segment.is_syn) {
@@ -97,8 +97,9 @@ impl WatchedTransfer {
     }
 }
 
-/// The observations of a transfer over 10 Mbit/s and 20 ms to an application that reads in this way, with each substrate's TCP.
-/// `None` if no run was valid; the reason goes to standard error.
+/// The observations of a transfer over a line of 10 Mbit/s with a round-trip time of 20 ms, with the TCP of each
+/// substrate. `reads` specifies how the application reads. If no real run is valid, the reason is printed to stderr and
+/// `None` is returned.
 fn watch(reads: &str) -> Option<[WatchedTransfer; 2]> {
     let text = ExperimentText::new("slow-reader", "14 s")
         .with(r#"sample_every = "100 ms""#)
@@ -119,7 +120,7 @@ fn watch(reads: &str) -> Option<[WatchedTransfer; 2]> {
     let stop = AtomicBool::new(false);
     let mut modelled = WatchedTransfer::default();
     Simulator::default().run(&run, &mut modelled, &stop).unwrap_or_else(|error| panic!("{error}"));
-    // A run with this machine as the limit does not describe the kernel.
+    // An invalid run, in which this machine was the limit, is repeated.
     for _ in 0..4 {
         let mut real = WatchedTransfer::default();
         let outcome = carry_out(&run, &mut real, &stop).unwrap_or_else(|error| panic!("{error}"));
@@ -132,7 +133,7 @@ fn watch(reads: &str) -> Option<[WatchedTransfer; 2]> {
     None
 }
 
-/// 2 Mbit/s are 250 kB/s of the 1.2 MB/s that the line carries.
+/// The application reads 2 Mbit/s, which are 250 kB/s. The line carries 1.2 MB/s.
 #[test]
 fn a_slow_reader_is_as_fast_by_the_kernel_as_modelled() {
     skip_unless!(can(&[]));
@@ -143,10 +144,10 @@ fn a_slow_reader_is_as_fast_by_the_kernel_as_modelled() {
     }
 }
 
-/// All waiting data is read each 3 s. The window closes within the time of its 60 KB on the line, 50 ms, or, if less than a
-/// segment was left of it, after a time-out and two round trips. The sender probes after its time-out of 200 ms and the round
-/// trip, twice as much and so on, so three times. It continues a round trip after the update, half of which has passed on
-/// arrival.
+/// The application reads all waiting data every 3 s. The window of 60 KB is full after 50 ms, or, if less than a
+/// segment of it was left, after a time-out and two round trips. The sender probes the window after its time-out of 200
+/// ms plus the round-trip time, and then at doubled intervals, so there are three probes. The sender sends new data
+/// less than half a round-trip time (10 ms) after the window update has arrived.
 #[test]
 fn a_window_that_is_closed_for_seconds_is_probed_as_the_kernel_does() {
     skip_unless!(can(&[]));

@@ -1,5 +1,5 @@
-//! The limits that `netrig speed` names, compared with planted ones. As root on Linux; otherwise the test says that it was
-//! skipped.
+//! The limits that `netrig speed` names, compared with limits that the test has created ("planted"). The tests need
+//! root on Linux; otherwise each test prints that it was skipped.
 #![cfg(target_os = "linux")]
 
 use std::io::Write as _;
@@ -12,18 +12,18 @@ use crate::common::Guarded;
 use crate::common::machine::can;
 use crate::common::speed_lab::{Line, SpeedLab};
 
-/// A cause, and its plant.
+/// A planted cause: the settings that create a limit, and the limit that must be named.
 #[derive(Clone, Copy)]
 struct Planted {
-    /// The limit.
+    /// The kind of the limit.
     cause: &'static str,
-    /// Its place: the client or the server, if one of them.
+    /// The end that has the limit, `client` or `server`; `None` if it is neither.
     end: Option<&'static str>,
     line: Line,
-    /// Shell commands in each namespace.
+    /// Shell command in the namespace of the client.
     client: &'static str,
     server: &'static str,
-    /// Words before each program.
+    /// Command prefixes of the client and of the server.
     before: [&'static [&'static str]; 2],
     /// The direction, and further arguments.
     arguments: &'static [&'static str],
@@ -49,13 +49,13 @@ const PLAIN: Planted = Planted {
 const SMALL_WINDOW: &str = "sysctl -qw net.ipv4.tcp_rmem='4096 16384 65536'";
 const SMALL_BUFFER: &str = "sysctl -qw net.ipv4.tcp_wmem='4096 16384 65536'";
 const SHORT_PACKETS: &str = "ip link set line mtu 400";
-/// Long packets that arrive are dropped, without an error message.
+/// Received packets above 1400 B are dropped without an ICMP error.
 const BLACK_HOLE: &str = "nft 'add table inet t; add chain inet t c { type filter hook prerouting priority 0; }; \
                           add rule inet t c meta length gt 1400 drop'";
-/// 20 Mbit/s and no queue. The kernel's bucket of bytes holds those of a second and 30 kB (nft_limit).
+/// A policer of 20 Mbit/s without a queue. The kernel's token bucket holds the bytes of a second and 30 kB (nft_limit).
 const POLICER: &str = "nft 'add table inet t; add chain inet t c { type filter hook output priority 0; }; \
                        add rule inet t c limit rate over 2500 kbytes/second burst 30 kbytes drop'";
-/// Room for two or three datagrams between two reads.
+/// Receive buffers with room for two or three datagrams.
 const SMALL_SOCKET: [&[&str]; 2] = [
     &["--down", "--udp", "200 Mbit/s", "--size", "1400 B", "--receive-buffer", "4 KB"],
     &["--down", "--udp", "100 Mbit/s", "--poisson", "--size", "1000 B", "--receive-buffer", "3 KB"],
@@ -63,7 +63,7 @@ const SMALL_SOCKET: [&[&str]; 2] = [
 const IDLE: &[&str] = &["nice", "-n", "19"];
 const CUBIC: [&[&str]; 2] = [&["--down", "--congestion", "cubic"], &["--up", "--congestion", "cubic"]];
 
-/// The plants: three of each, except the policers, the buffers and the return path, with two kinds each.
+/// The planted causes: three variants of each kind, but only two of the policers, the buffers and the return path.
 const PLANTED: [Planted; 24] = [
     Planted { line: line(10.0, 1.0, 0.0), ..PLAIN },
     Planted { line: Line { mbit: [100.0, 12.5], ..line(100.0, 20.0, 0.0) }, arguments: &["--up"], ..PLAIN },
@@ -133,7 +133,8 @@ const PLANTED: [Planted; 24] = [
     Planted { cause: "black-hole", server: BLACK_HOLE, arguments: &["--up"], ..PLAIN },
 ];
 
-/// The upstream carries the acknowledgements of about a half and a third of the downstream (RFC 3449 section 2.1).
+/// Asymmetric lines: the upstream has room for the acknowledgements of about half and about a third of the downstream
+/// rate (RFC 3449 section 2.1).
 const SLOW_BACK: [Line; 2] = [
     Line { mbit: [10.0, 0.1], queue_ms: 300.0, ..line(10.0, 5.0, 0.0) },
     Line { mbit: [50.0, 0.3], queue_ms: 200.0, ..line(50.0, 10.0, 0.0) },
@@ -141,7 +142,7 @@ const SLOW_BACK: [Line; 2] = [
 
 const FAST: Line = line(900.0, 1.0, 0.0);
 
-/// Programs that use a processor each.
+/// Starts programs, each of which uses a whole processor.
 fn burning(count: usize) -> Vec<Guarded> {
     let burn = || Command::new("sh").args(["-c", "while :; do :; done"]).stdin(Stdio::null()).spawn();
     (0..count).map(|_| Guarded(burn().expect("a shell starts"))).collect()
@@ -154,7 +155,7 @@ enum Of {
     Iperf3,
 }
 
-/// The meter's output for a planted cause.
+/// The document of `netrig speed` with a planted cause.
 fn told(planted: &Planted, of: Of) -> Value {
     let mut lab = SpeedLab::build(planted.line);
     lab.set("client", planted.client);
@@ -177,7 +178,7 @@ fn told(planted: &Planted, of: Of) -> Value {
     document
 }
 
-/// Whether it is named, with the place of the plant.
+/// Whether `netrig speed` names the planted cause and its end. Prints the verdict.
 fn is_named(planted: &Planted, of: Of) -> bool {
     let document = told(planted, of);
     let verdict = &document["verdicts"][0];
@@ -193,20 +194,20 @@ fn is_named(planted: &Planted, of: Of) -> bool {
     is_right
 }
 
-/// The causes that a user meets most often. The rules of the others are tested in virtual time (`netrig_speed::cause`).
+/// The most frequent causes. The rules for all other causes are tested in virtual time (`netrig_speed::cause`).
 #[test]
 fn a_planted_cause_of_the_common_kinds_is_named() {
     skip_unless!(can(&["ip", "sysctl"]));
     ["line", "loss", "window"].into_iter().for_each(first_is_named);
 }
 
-/// The first of the causes of this kind is named.
+/// Checks that the first planted cause of this kind is named.
 fn first_is_named(cause: &str) {
     let planted = PLANTED.iter().find(|planted| planted.cause == cause).expect("it is among them");
     assert!(is_named(planted, Of::Netrig), "{cause}");
 }
 
-/// Tests that need a processor that no other process uses.
+/// Tests that need a processor without other processes.
 mod alone {
     use super::*;
 
@@ -230,7 +231,8 @@ mod validate {
     }
 }
 
-/// Values that a server of iperf3 does not report, but this host's kernel does: for uploads all, for downloads the round trip.
+/// Causes that can be recognised without reports of the server. An iperf3 server does not report the values of its
+/// kernel. The kernel of the client provides them for uploads, and the round-trip time for downloads.
 const PLANTED_OF_IPERF3: [Planted; 5] = [
     Planted { line: line(10.0, 1.0, 0.0), ..PLAIN },
     Planted { line: line(10.0, 5.0, 0.0), arguments: &["--up"], ..PLAIN },

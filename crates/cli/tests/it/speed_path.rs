@@ -1,5 +1,6 @@
-//! The meter over a line of known properties: the effect of its queue on new connections, on loaded ones and on each direction,
-//! and the settings of a terminal before it. As root on Linux; otherwise the tests say that they were skipped.
+//! The speed meter over a line with known properties: the effect of its queue on new connections, on loaded connections
+//! and on each direction, and the advice of `netrig speed tune`. The tests need root on Linux; otherwise each test
+//! prints that it was skipped.
 #![cfg(target_os = "linux")]
 
 use std::net::SocketAddr;
@@ -19,7 +20,7 @@ use serde_json::Value;
 
 use crate::common::path_lab::{DiscardingSink, PathLab};
 
-/// near – 10 Mbit/s, 10 ms each way, 40 packets of queue – far.
+/// near – 10 Mbit/s, 10 ms one-way delay, queue of 40 packets – far.
 const LINE: &str = r#"
 [node.near]
 [node.far]
@@ -33,18 +34,18 @@ queue = { kind = "fifo", packets = 40 }
 const FAR: &str = "10.0.0.2";
 const PORT: u16 = 8621;
 
-/// The round trip on an idle line, s, without the line's time of transmission.
+/// The round-trip time on the idle line without transmission times, s.
 const IDLE: f64 = 0.020;
 
-/// The time of `packets` of that many octets of IP on the line, s.
+/// The transmission time of `packets` IP packets of `octets` bytes on the line, s.
 fn taken(packets: f64, octets: f64) -> f64 {
     packets * octets * 8.0 / 10e6
 }
 
-/// The number of attempts for tests that a busy machine may disturb.
+/// Maximum number of attempts in tests that a busy machine may disturb.
 const ATTEMPTS: usize = 4;
 
-/// A line that exists for the time of a test.
+/// A line built for a test.
 struct Line(PathLab<DiscardingSink>);
 
 impl Deref for Line {
@@ -56,12 +57,12 @@ impl Deref for Line {
 }
 
 impl Line {
-    /// Builds it; `None`, with the reason printed directly, if that is not possible.
+    /// Builds the line. If this is not possible, prints the reason directly to stderr and returns `None`.
     fn build() -> Option<Self> {
         PathLab::build_if_possible("line", LINE).map(Self)
     }
 
-    /// Runs a function on near while a server listens on far.
+    /// Runs a function on the node near while a server listens on the node far.
     fn served<T: Send>(&self, job: impl FnOnce(SocketAddr) -> T + Send) -> T {
         let address = SocketAddr::new(FAR.parse().expect("an address"), PORT);
         let (listen, limits) = (vec![address], AdmissionLimits::default());
@@ -79,7 +80,7 @@ impl Line {
         let server = self.on("far", || Server::open(order).expect("it listens"));
         let stop = AtomicBool::new(false);
         std::thread::scope(|scope| {
-            // A session's thread opens its sockets, so they belong to far too.
+            // The thread of a session opens its sockets, so they are in the namespace of far.
             let serving = scope.spawn(|| self.on("far", || server.serve(&stop)));
             let done = self.on("near", || job(address));
             stop.store(true, Ordering::Relaxed);
@@ -93,7 +94,7 @@ impl Line {
     }
 }
 
-/// The observations of an idle phase and of a loaded one.
+/// The observations of all phases.
 struct Seen {
     carriages: Vec<CarriedPhase>,
     rounds: Vec<EchoRound>,
@@ -101,7 +102,8 @@ struct Seen {
     one_clock: bool,
 }
 
-/// Carries phases one after the other, with echoes and, if the line carries that much, probes at the same time.
+/// Runs phases one after the other, with echoes during each phase. If the rate of the line, `probed` (bit/s), suffices,
+/// each phase is also probed by new connections.
 fn carry(server: SocketAddr, carriers: &[Carrier], probed: f64) -> Seen {
     let tls = tls::client(&Trust::Anyone, None).expect("a client");
     let order = CallOrder {
@@ -134,7 +136,7 @@ fn carry(server: SocketAddr, carriers: &[Carrier], probed: f64) -> Seen {
 }
 
 impl Seen {
-    /// Delays of each direction in a phase, without its first seconds.
+    /// The delays in each direction in a phase, without its first `without_s` seconds.
     fn ways(&self, phase: usize, without_s: f64) -> OneWay {
         let [begun, ended] = self.carriages[phase].span;
         let from = begun + (without_s * 1e9) as u64;
@@ -149,7 +151,8 @@ impl Seen {
     }
 }
 
-/// Datagrams above the line's rate keep its queue full: each delivered one waits behind 40 of them, only in their direction.
+/// Datagrams at more than the line's rate keep its queue full, so each delivered datagram waits for 40 others. The
+/// opposite direction is not affected.
 #[test]
 fn a_full_queue_is_told_in_its_direction() {
     let Some(line) = Line::build() else { return };
@@ -162,7 +165,8 @@ fn a_full_queue_is_told_in_its_direction() {
         assert!(seen.one_clock && seen.probes.is_empty());
         let [idle, down, up] = [seen.ways(0, 0.5), seen.ways(1, 1.0), seen.ways(2, 1.0)];
         assert_eq!(idle.bound_s, 0.0);
-        // A tenth may be lost from the offered ones: quantiles of the loaded direction are undefined above the delivered share.
+        // The median is compared, because more than a tenth of the datagrams is lost, and higher quantiles may be
+        // undefined.
         let p50 = |delays: netrig_speed::meter::Delays| delays.p50_s.unwrap_or(f64::INFINITY);
         let added = [p50(down.down) - p50(idle.down), p50(up.up) - p50(idle.up)];
         let else_where = [p50(down.up) - p50(idle.up), p50(up.down) - p50(idle.down)];
@@ -177,12 +181,12 @@ fn a_full_queue_is_told_in_its_direction() {
     panic!("{told:#?}");
 }
 
-/// Connections that fill the line keep its queue at most full: the round trips of new connections and of their own are between
-/// that of the idle line and that with the whole queue.
+/// Connections fill the line and its queue. The round-trip times of new connections and of the filling connections are
+/// between that of the idle line and that with a full queue.
 #[test]
 fn a_filled_queue_makes_new_and_loaded_connections_wait() {
     let Some(line) = Line::build() else { return };
-    // It fills queues, and every kernel has it.
+    // Reno fills queues, and every kernel has it.
     let tcp = Carrier::Tcp { way: DataDirection::Down, streams: 4, congestion: Some("reno".to_owned()) };
     let mut told = Vec::new();
     for _ in 0..ATTEMPTS {
@@ -192,7 +196,7 @@ fn a_filled_queue_makes_new_and_loaded_connections_wait() {
         let median =
             |trips: &netrig_speed::responsiveness::ProbeTimes| trips.delays.p50_s.unwrap_or(f64::INFINITY);
         let is_idle = |trips| (IDLE..IDLE + 0.008).contains(&median(trips));
-        // Of four connections one or the other has just made room.
+        // The queue is not always full, because one of the four connections may have just reduced its window.
         let waits = |trips| (IDLE + 0.4 * queue..IDLE + 1.15 * queue).contains(&median(trips));
         let each = [&loaded.connect, &loaded.secure, &loaded.answer];
         let foreign = loaded.rpm_p50.foreign.unwrap_or(0.0);
@@ -218,7 +222,7 @@ fn finding<'a>(told: &'a Value, name: &str) -> &'a Value {
     settings.iter().find(|one| one["name"] == name).unwrap_or_else(|| panic!("{name}: {told:#}"))
 }
 
-/// The advice of tune corrects the fault that it names; tune changes nothing by itself.
+/// The command that `netrig speed tune` prints corrects the setting. tune itself changes no settings.
 #[test]
 fn what_tune_advises_mends_the_terminal() {
     let Some(line) = Line::build() else { return };
@@ -229,7 +233,7 @@ fn what_tune_advises_mends_the_terminal() {
     };
     line.run("near", "sysctl", &["-qw", "net.ipv4.tcp_rmem=4096 65536 131072", "net.ipv4.tcp_sack=0"]);
     let told = tune(&["--rate", "100 Mbit/s"]);
-    // 100 Mbit/s for the round trip of 20 ms are 250 KB, and slightly more.
+    // The window for 100 Mbit/s and a round-trip time of 20 ms is slightly more than 250 KB.
     let window = told["window_bytes"].as_u64().expect("it is known");
     assert!((250_000..400_000).contains(&window), "{told:#}");
     for (name, verdict) in [("net.ipv4.tcp_rmem", "too-small"), ("net.ipv4.tcp_sack", "unfit")] {
@@ -238,7 +242,7 @@ fn what_tune_advises_mends_the_terminal() {
         line.run("near", "sh", &["-c", found["mend"].as_str().expect("a command")]);
         assert_eq!(finding(&tune(&["--rate", "100 Mbit/s"]), name)["verdict"], "fits");
     }
-    // A short test with a server gives the rate: that of the line.
+    // With `--measure`, a short measurement with a server gives the rate of the line.
     let told = line.served(|_| tune(&["--measure"]));
     assert_eq!(told["rate_from"], "measured");
     let rate = told["rate_bits_per_s"].as_u64().expect("it was measured");

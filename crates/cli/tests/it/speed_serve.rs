@@ -1,4 +1,4 @@
-//! The server of access speeds, with its operators' and its clients' commands.
+//! `netrig speed serve`, used by operators and clients.
 
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::TcpStream;
@@ -22,12 +22,12 @@ fn ended(arguments: &[&str]) -> Output {
     netrig(arguments).output().unwrap()
 }
 
-/// A running server, which ends on request.
+/// A running server.
 struct Server {
     child: Guarded,
-    /// Its output after its addresses.
+    /// Its stderr after the lines with the addresses.
     rest: BufReader<ChildStderr>,
-    /// Its addresses, in the order of its output.
+    /// Its listening addresses, in the order of its output.
     addresses: Vec<String>,
 }
 
@@ -46,7 +46,7 @@ impl Server {
         Self { child: Guarded(child), rest, addresses }
     }
 
-    /// Waits until the sessions of ended clients are over at this end too, by its metrics.
+    /// Waits until the server's metrics report no session.
     fn wait_until_idle(&self) {
         let until = Instant::now() + Duration::from_secs(60);
         loop {
@@ -60,7 +60,7 @@ impl Server {
         }
     }
 
-    /// Ends it as systemd does; returns its output.
+    /// Ends the server with a signal. Returns its stdout.
     fn end(mut self) -> String {
         interrupt(&self.child, Signal::INT);
         let (mut printed, mut said) = (String::new(), String::new());
@@ -71,11 +71,11 @@ impl Server {
     }
 }
 
-/// A client with a long measurement, which has begun.
+/// Starts a client with a long measurement, and waits until data are being sent.
 fn measuring(server: &Server, what: &[&str]) -> Child {
     let all = [&[server.addresses[0].as_str(), "--time", "60s", "--idle", "100ms", "--json"], what].concat();
     let child = netrig(&all).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
-    // Both ends move bytes only after the measurement of the idle path. A throughput needs three readings.
+    // The server uses processor time only after the measurement of the idle path. A throughput needs three readings.
     until_it_worked(&server.child, 300);
     child
 }
@@ -88,7 +88,7 @@ const SHORT: [&str; 6] = ["--down", "--only", "connections", "--time", "1s", "-P
 
 #[test]
 fn one_port_serves_our_client_as_itself_and_as_one_of_iperf3() {
-    // A second port, for clients that know no other, is any free one.
+    // The second port is for clients that use only iperf3's port. Here it is any free port.
     let free = free_port().to_string();
     let server = Server::start(&["--iperf3-port", &free, "--json"], 2);
     let [own, iperf3] = [0, 1].map(|which| server.addresses[which].clone());
@@ -109,7 +109,7 @@ fn one_port_serves_our_client_as_itself_and_as_one_of_iperf3() {
     assert_eq!((&told["failures"], &told["sentences"]), (&serde_json::json!([]), &serde_json::json!({})));
 }
 
-/// For every measurement and protocol, the document conforms to the schema.
+/// The document of every measurement and protocol conforms to the schema.
 #[test]
 fn the_document_of_a_meter_keeps_to_its_schema() {
     let contract = Command::new(env!("CARGO_BIN_EXE_netrig")).args(["schema", "--of", "speed"]).output();
@@ -175,7 +175,7 @@ fn a_server_that_would_be_open_or_of_no_use_does_not_start() {
     std::fs::remove_file(&key).unwrap();
 }
 
-/// An impossible measurement is rejected before a connection: there is no server.
+/// An impossible measurement is rejected before a connection is opened. There is no server in this test.
 #[test]
 fn what_cannot_be_measured_is_refused_first() {
     let refused = |arguments: &[&str], words: &str| {
@@ -191,14 +191,14 @@ fn what_cannot_be_measured_is_refused_first() {
     }
 }
 
-/// Closed connections, and unexpected ones, are reported when the server ends, as text and as a document.
+/// When the server ends, it reports failed connections and stray datagrams, as text and as a document.
 #[test]
 fn a_server_tells_what_it_has_counted() {
     for form in [&[][..], &["--json"]] {
         let server = Server::start(form, 1);
         let mut stranger = TcpStream::connect(&server.addresses[0]).unwrap();
         std::io::Write::write_all(&mut stranger, b"SSH-2.0-x\r\n").unwrap();
-        // It is closed, in one way or the other.
+        // The read may return the end of the stream or an error.
         let _ = stranger.read(&mut [0; 9]);
         let socket = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
         socket.send_to(b"who is there", &server.addresses[0]).unwrap();
@@ -223,7 +223,7 @@ fn a_server_tells_what_it_has_counted() {
     }
 }
 
-/// The data until then is reported, with the remark that it is not complete.
+/// If the server is killed, the client reports the data until then as partial.
 #[test]
 fn of_a_server_that_is_killed_something_is_told() {
     for what in [
@@ -243,7 +243,7 @@ fn of_a_server_that_is_killed_something_is_told() {
     }
 }
 
-/// At every time: the output is a document, and the server is free again.
+/// A client may be interrupted at any time. Its output is a document or empty, and the server can be used again.
 #[test]
 fn who_interrupts_it_gets_what_there_is() {
     let server = Server::start(&[], 1);
@@ -253,7 +253,7 @@ fn who_interrupts_it_gets_what_there_is() {
         std::thread::sleep(Duration::from_millis(after_ms));
         interrupt(&client, Signal::INT);
         let output = client.wait_with_output().unwrap();
-        // Before it listens for the signal, the system ends it.
+        // Before the client has installed its signal handler, the signal kills it.
         assert!(matches!(output.status.code(), None | Some(0 | 130)), "{after_ms} ms: {output:?}");
         if !output.stdout.is_empty() {
             let told = json(&output);
@@ -265,18 +265,19 @@ fn who_interrupts_it_gets_what_there_is() {
     server.end();
 }
 
-/// The answer to a request, as far as one comes.
+/// Sends a request. Returns the response, or the received part of it.
 fn fetched(mut stream: TcpStream, request: &str) -> String {
     stream.write_all(request.as_bytes()).unwrap();
     let mut told = String::new();
-    // A client whose connection was closed may have read part of it.
+    // The connection may be closed before the response is complete.
     let _ = stream.read_to_string(&mut told);
     told
 }
 
 const METRICS: &str = "GET /metrics HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n";
 
-/// A thousand connections from four addresses sent a byte each and were closed: no client was admitted for ten seconds.
+/// A thousand connections from four addresses send a byte each and are closed. They must not keep other clients from
+/// being admitted.
 #[test]
 fn who_says_a_byte_and_goes_shuts_nobody_out() {
     let server = Server::start(&[], 1);
@@ -289,7 +290,7 @@ fn who_says_a_byte_and_goes_shuts_nobody_out() {
     }
     let told = fetched(TcpStream::connect(address).unwrap(), METRICS);
     assert!(told.starts_with("HTTP/1.1 200 "), "{told}");
-    // Silent open connections do not shut others out either.
+    // Silent open connections must not do so either.
     let silent: Vec<_> = (2..8)
         .flat_map(|host| (0..250).map(move |_| host))
         .map(|host| connect_from(&format!("127.0.0.{host}"), address))
@@ -300,17 +301,18 @@ fn who_says_a_byte_and_goes_shuts_nobody_out() {
     server.end();
 }
 
-/// Those that have begun a handshake have a thread each, and one address has a limited number. A further one gets this answer.
+/// Each connection that has begun a handshake has a thread. The number of these connections from one address is
+/// limited, and a further connection gets the answer that the server is busy.
 #[test]
 fn who_finds_no_room_is_told_that_the_server_is_busy() {
     let server = Server::start(&["--connections-per-address", "33"], 1);
     let address = &server.addresses[0];
     let mut held = Vec::new();
-    // They are closed after ten seconds, which may be short on a busy machine.
+    // The server closes them after ten seconds, so a busy machine may need more of them.
     let mut hold = || {
         for _ in 0..50 {
             let mut stream = TcpStream::connect(address).unwrap();
-            // It may have been rejected already.
+            // An error is ignored: the server may have rejected the connection.
             let _ = stream.write_all(b"\x16\x03\x01");
             held.push(stream);
         }
@@ -338,7 +340,7 @@ fn who_finds_no_room_is_told_that_the_server_is_busy() {
         }
         assert!(output.status.success() && Instant::now() < until, "{said}");
     }
-    // Other addresses are served, and so is this one when they have gone.
+    // Other addresses are served. The first address is served again after its connections have been closed.
     let told = fetched(connect_from("127.0.0.9", address).unwrap(), METRICS);
     assert!(told.starts_with("HTTP/1.1 200 "), "{told}");
     drop(held);
@@ -376,9 +378,10 @@ fn a_web_page_of_another_site_may_not_measure_unless_it_is_allowed() {
     server.end();
 }
 
-/// Connections that have not identified themselves: 1024. Unverified connections with a thread: 112, as four sessions may
-/// measure. Each of these keeps at most 16 KiB of a request of HTTP, or 64 KiB of a handshake of TLS. All of these places are
-/// filled here, each from its own /24, so no limit of an address or a group keeps one empty.
+/// The server has room for 1024 connections that have not yet identified their protocol, and for 112 unverified
+/// connections with a thread, because four sessions may measure. Each of the latter keeps at most 16 KiB of an HTTP
+/// request or 64 KiB of a TLS handshake. The test fills all of this room. Each connection is from another /24, so no
+/// limit of an address or a subnet applies.
 #[test]
 fn half_openings_of_a_speed_server_take_bounded_memory() {
     const THREADS: usize = 112;
@@ -395,7 +398,7 @@ fn half_openings_of_a_speed_server_take_bounded_memory() {
     let before = crate::common::most_memory(&server.child);
     let from = |number: usize| format!("127.{}.{}.1", 10 + number / 250, number % 250);
     let head = format!("GET / HTTP/1.1\r\nHost: localhost\r\nX: {}", "x".repeat(16_000));
-    // A ClientHello of 65,000 B, of which all but the last record has come.
+    // A ClientHello of 65,000 B without its last record.
     let record =
         |content: &[u8]| [&[22, 3, 1, (content.len() >> 8) as u8, content.len() as u8], content].concat();
     let mut hello = vec![1, 0, 0xfd, 0xe8];
@@ -404,7 +407,7 @@ fn half_openings_of_a_speed_server_take_bounded_memory() {
     let hold = |number: usize, half: &[u8]| {
         let mut stream = connect_from(&from(number), address).unwrap();
         stream.set_write_timeout(Some(Duration::from_millis(100))).unwrap();
-        // A connection that is closed for others ends meanwhile.
+        // Errors are ignored: the server may close a connection in favour of another one.
         let _ = stream.write(half);
         stream
     };
@@ -421,19 +424,20 @@ fn half_openings_of_a_speed_server_take_bounded_memory() {
     let told: Value = serde_json::from_str(&server.end()).unwrap();
     let gave_way = &told["sentences"]["a silent connection that was closed for another one"];
     assert!(gave_way.as_u64() > Some(0), "the door was full: {told:#}");
-    // The thread of a half handshake takes 128 KiB, and of a half request less; a waiting connection takes 1 KiB.
+    // A thread with an incomplete handshake takes at most 128 KiB, and one with an incomplete request less. A waiting
+    // connection takes 1 KiB.
     let bound = (THREADS * (128 << 10) + DOOR * (1 << 10)) as u64;
     assert!(grown < bound, "{grown} B of {bound} B");
 }
 
-/// Connections from one address and from one /24 are limited on loopback only if a limit is set.
+/// On the loopback interface, connections from one address or one /24 are limited only if a limit is set.
 #[test]
 fn connections_of_a_loopback_address_are_limited_if_that_is_asked_for() {
     let server = Server::start(&[], 1);
     let hold = |server: &Server, from: &str, count: usize| -> Vec<_> {
         let hold_one = |_| {
             let mut stream = connect_from(from, &server.addresses[0]).unwrap();
-            // It may have been rejected already.
+            // An error is ignored: the server may have rejected the connection.
             let _ = stream.write_all(b"\x16\x03\x01");
             stream
         };
@@ -450,7 +454,7 @@ fn connections_of_a_loopback_address_are_limited_if_that_is_asked_for() {
         let server = Server::start(&[option, "8"], 1);
         let until = Instant::now() + Duration::from_secs(60);
         let mut held = Vec::new();
-        // They are closed after ten seconds, which may be short on a busy machine.
+        // The server closes them after ten seconds, so a busy machine may need more of them.
         let told = loop {
             held.extend(hold(&server, "127.0.1.1", 10));
             let told = asks(&server, also);

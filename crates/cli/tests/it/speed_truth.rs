@@ -1,5 +1,5 @@
-//! The results of `netrig speed` for a line, compared with the line's own counts, and its limits, compared with planted ones.
-//! As root on Linux; otherwise each test says that it was skipped.
+//! The results of `netrig speed` for a line, compared with the line's own counts. The tests need root on Linux;
+//! otherwise each test prints that it was skipped.
 #![cfg(target_os = "linux")]
 
 use std::collections::BTreeMap;
@@ -14,27 +14,27 @@ use serde_json::Value;
 use crate::common::machine::can;
 use crate::common::speed_lab::{Line, Seen, SpeedLab, Trace};
 
-/// The number of attempts for a line.
+/// Maximum number of measurements of a line.
 const ATTEMPTS: usize = 4;
 
-/// Length of an echo's IP packet, bytes: a preamble of 40, 32 of its own, headers.
+/// Length of the IP packet of an echo, bytes: 40 of a preamble, 32 of content, 28 of headers.
 const ECHO: u32 = 100;
 
 fn number(value: &Value) -> f64 {
     value.as_f64().unwrap_or_else(|| panic!("{value}"))
 }
 
-/// Whether a way leads to the client, and its word.
+/// The directions: whether it leads to the client, and its name.
 const WAYS: [(bool, &str); 2] = [(true, "down"), (false, "up")];
 
-/// A phase of the document by its carrier and way.
+/// The phase of a document with this carrier in this direction.
 fn phase<'a>(document: &'a Value, carrier: &str, way: &str) -> &'a Value {
     let phases = document["phases"].as_array().expect("there are phases");
     let found = phases.iter().find(|phase| phase["way"] == way && !phase["carrier"][carrier].is_null());
     found.unwrap_or_else(|| panic!("no {carrier} {way}: {document:#}"))
 }
 
-/// A row of the table: the measured value, the true one, and whether the difference is permitted.
+/// A row of the table: the measured value, the true value, and whether the difference is permitted.
 struct Row {
     what: String,
     told: f64,
@@ -49,8 +49,9 @@ impl Row {
     }
 }
 
-/// Payload of a protocol with headers of that many bytes that the line has delivered in one direction between two times in
-/// seconds after its first packet, bit/s; without the control connection, from that port of the client.
+/// The rate of payload that the line has delivered in one direction, bit/s. `header` is the length of all headers of a
+/// packet, bytes. `from` and `until` are seconds after the first packet. Packets of the control connection, which has
+/// the client port `control`, are not counted.
 fn delivered(
     trace: &Trace,
     (protocol, header): (u8, u32),
@@ -74,7 +75,7 @@ fn delivered(
     bytes * 8.0 / (until - from)
 }
 
-/// The time of the last sample without data, s.
+/// The time of the last sample before data arrived, s.
 fn until_data(phase: &Value) -> f64 {
     let column = |name: &str| phase["series"][name].as_array().expect("a column").iter().map(number);
     column("at_s")
@@ -84,8 +85,8 @@ fn until_data(phase: &Value) -> f64 {
         .map_or(0.0, |(at_s, _)| at_s)
 }
 
-/// The times at which each conversation of TCP has carried data in one direction, s of the trace, and the bytes: to investigate
-/// a truth that does not hold.
+/// A text with the first and the last time of data of each TCP connection in one direction, s, and its bytes. It helps
+/// to investigate a failed comparison.
 fn conversations(trace: &Trace, down: bool) -> String {
     let mut found: BTreeMap<_, [f64; 3]> = BTreeMap::new();
     let data = |seen: &&Seen| {
@@ -102,13 +103,14 @@ fn conversations(trace: &Trace, down: bool) -> String {
     found.iter().map(told).collect::<Vec<_>>().join("; ")
 }
 
-/// The client's port of the control connection.
+/// The client port of the control connection.
 fn control(document: &Value) -> u16 {
     let client: SocketAddr = document["client"].as_str().and_then(|at| at.parse().ok()).expect("an address");
     client.port()
 }
 
-/// Sends datagrams at more than the line's rate; the document, and the length of their IP packets, which no others have.
+/// Sends datagrams at more than the line's rate. Returns the document, and the length of their IP packets, which no
+/// other packets have.
 fn overload(lab: &SpeedLab, line: Line, down: bool, way: &str) -> (Value, u32) {
     let mbit = line.mbit[usize::from(!down)];
     let size = if mbit < 10.0 { 507 } else { 1407 } + u32::from(down);
@@ -117,8 +119,8 @@ fn overload(lab: &SpeedLab, line: Line, down: bool, way: &str) -> (Value, u32) {
     (lab.measure(&[], &["--udp", &rate, "--size", &size_word, &way, "--time", "4s"]), size + 28)
 }
 
-/// The number of lost datagrams is that of the line's drops, and the delays of echoes are those of the line while its queue was
-/// full.
+/// Compares the number of lost datagrams with that of packets dropped on the line, and the added delay of echoes with
+/// their waiting times in the queue while it was full.
 fn overloaded(document: &Value, trace: &Trace, down: bool, way: &str, len: u32) -> [Row; 2] {
     let udp = phase(document, "udp", way);
     let own = || {
@@ -146,13 +148,13 @@ fn overloaded(document: &Value, trace: &Trace, down: bool, way: &str, len: u32) 
     ]
 }
 
-/// Measures a line, and compares the results with the line's counts. If frames were lost outside the line, there is no truth,
-/// and the measurement is repeated.
+/// Measures a line, and compares the results with the line's counts. If frames were lost outside the line, its counts
+/// are not the truth, and the measurement is repeated.
 fn cell(line: Line) -> Vec<Row> {
     let mut lost = Vec::new();
     for _ in 0..ATTEMPTS {
         let (rows, faults) = attempt(line);
-        // A line whose frames leave late still gives correct times: the trace has the time of each.
+        // Late frames do not falsify the comparison, because the trace has their actual times.
         let (late, others): (Vec<_>, Vec<_>) =
             faults.into_iter().partition(|fault| fault.contains(" late; "));
         if !late.is_empty() {
@@ -170,7 +172,8 @@ fn cell(line: Line) -> Vec<Row> {
 fn attempt(line: Line) -> (Vec<Row>, Vec<String>) {
     let mut lab = SpeedLab::build(line);
     lab.serve(&[]);
-    // On a slow line, 2 % would be no more than the data out of order after one loss.
+    // On a slow line the measurement is longer; otherwise the data that are out of order after a single loss would
+    // exceed 2 %.
     let lasts = match line.mbit[1] {
         ..0.5 => "40s",
         0.5..2.0 => "20s",
@@ -192,7 +195,7 @@ fn attempt(line: Line) -> (Vec<Row>, Vec<String>) {
         rows.extend([lost, added].map(|row| Row { what: format!("{name}: {}", row.what), ..row }));
     }
     for (down, way) in WAYS {
-        // Losses after the queue occur on the line towards the client and on its return path.
+        // In both directions, packets are lost after the queue.
         let capacity = line.mbit[usize::from(!down)] * (1.0 - line.loss);
         let found = &phase(&document, "udp", way)["capacity"];
         let told = number(&found["layers"]["ip"]) / 1e6;
@@ -201,10 +204,10 @@ fn attempt(line: Line) -> (Vec<Row>, Vec<String>) {
         let tcp = phase(&document, "tcp", way);
         let throughput = &tcp["throughput"];
         let told = number(&throughput["bits_per_s"]);
-        // A client's clock begins when it requests data, which comes a round trip later, or after a retransmission of the
-        // request; a server's when data comes.
+        // The client's times start when it requests data. The data arrive a round-trip time later, or after a
+        // retransmission of the request. The times of the server start when data arrive.
         let later = if down { number(&document["idle"]["p50_s"]).max(until_data(tcp)) } else { 0.0 };
-        // Data out of order in the receiver at a reading counts in the next reading.
+        // Data that are out of order in the receiver at the time of a reading are counted in the next reading.
         let window = ["warm_up_s", "lasted_s"].map(|key| number(&throughput[key]) - later);
         let truth = delivered(&trace, (TCP, 52), control(&document), down, window);
         let again = 100.0 * number(&tcp["connections"]["sent_again"]);
@@ -218,7 +221,7 @@ fn attempt(line: Line) -> (Vec<Row>, Vec<String>) {
     (rows, faults)
 }
 
-/// Rows as a table, printed directly; returns the number of rows that do not hold.
+/// Prints rows as a table directly to stderr. Returns the number of rows whose difference is not permitted.
 fn told(rows: &[Row]) -> usize {
     let mut err = std::io::stderr();
     for row in rows {
@@ -249,7 +252,8 @@ mod validate {
     }
 }
 
-/// All rates, delays, losses and ratios for which the meter's page states an accuracy: half an hour, on an idle machine.
+/// All rates, delays, losses and ratios for which the documentation states an accuracy. The test takes half an hour and
+/// needs an idle machine.
 #[test]
 #[ignore = "half an hour: bench/speed-truth runs it"]
 fn every_line_is_told_as_it_is() {
@@ -271,7 +275,8 @@ fn every_line_is_told_as_it_is() {
     assert_eq!(rows.iter().filter(|row| !row.holds).count(), 0);
 }
 
-/// netrig's SCTP over UDP: 72 bytes of a packet are headers of IP, UDP and SCTP, more in one with a SACK and data.
+/// netrig's SCTP over UDP: the headers of IP, UDP, SCTP and the DATA chunk have 56 bytes. A packet that also has a SACK
+/// has more.
 #[test]
 fn associations_get_what_the_line_has_delivered() {
     skip_unless!(can(&["ip"]));
@@ -293,13 +298,14 @@ fn associations_get_what_the_line_has_delivered() {
     assert_eq!(told(&rows), 0);
 }
 
-/// The client's interface goes down while data comes, and stays down: the results are printed, as partial and with the reason.
+/// The client's interface goes down while data arrive, and stays down. The results until then are printed as partial,
+/// with the reason.
 #[test]
 fn a_line_that_goes_away_leaves_what_was_measured() {
     skip_unless!(can(&["ip"]));
     let mut lab = SpeedLab::build(Line { mbit: [10.0, 10.0], delay_ms: 5.0, queue_ms: 50.0, loss: 0.0 });
     lab.serve(&[]);
-    // Data flows for 3 s in each direction; the interface goes down in that second.
+    // Data are sent for 3 s in each direction. The interface goes down after 5 s.
     lab.set(
         "client",
         "(sleep 5; for link in /sys/class/net/*; do ip link set ${link##*/} down; done) >&- 2>&- &",
@@ -311,13 +317,13 @@ fn a_line_that_goes_away_leaves_what_was_measured() {
     assert!(why.contains("the control connection") || why.contains("no longer answers"), "{why}");
     let down = number(&phase(&document, "tcp", "down")["throughput"]["bits_per_s"]);
     assert!((8e6..10e6).contains(&down), "{document:#}");
-    // It does not wait for ever for an unreachable server.
+    // The client does not wait forever for an unreachable server.
     assert!(begun.elapsed().as_secs() < 60, "{:?}", begun.elapsed());
     lab.close();
 }
 
-/// Datagrams at a rate above the line's: the number of lost ones is that of the line's drops, and the delays of echoes are
-/// those of the line.
+/// With datagrams at more than the line's rate, the number of lost datagrams is that of packets dropped on the line,
+/// and the delays of echoes are those of the line.
 #[test]
 fn losses_and_delays_are_the_lines_own() {
     skip_unless!(can(&["ip"]));

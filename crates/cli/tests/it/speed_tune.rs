@@ -41,7 +41,7 @@ fn what_a_path_needs_stands_beside_what_is() {
         "{text}"
     );
     assert!(text.contains("window 12500000 B") && text.contains("25 MB at most"), "{text}");
-    // The kernel's own words for its own setting.
+    // The output has the value of the setting as the kernel prints it.
     let rmem = std::fs::read_to_string("/proc/sys/net/ipv4/tcp_rmem").expect("Linux has it");
     let rmem = rmem.split_whitespace().collect::<Vec<_>>().join(" ");
     assert!(text.contains(&rmem), "{text}");

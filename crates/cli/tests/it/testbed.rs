@@ -1,4 +1,5 @@
-//! Experiments and other programs on the testbed of namespaces. As root on Linux; otherwise each test says that it was skipped.
+//! Experiments and third-party programs on the testbed of namespaces. The tests need root on Linux; otherwise each test
+//! prints that it was skipped.
 #![cfg(target_os = "linux")]
 
 use std::collections::BTreeSet;
@@ -18,7 +19,7 @@ use crate::common::machine::{can, folder};
 use crate::common::spoilt;
 use crate::common::{netrig, text};
 
-/// A host that sends through a policer at R to a host behind a slower line.
+/// A host sends through a policer at the router R to a host on a slower line.
 fn experiment() -> String {
     ExperimentText::new("policed", "2 s")
         .table("replications", "count = 1")
@@ -45,7 +46,7 @@ fn experiment() -> String {
         .build()
 }
 
-/// A substrate's values of a response.
+/// The value of a response on a substrate.
 fn measured(document: &Value, substrate: &str, response: &str) -> Option<f64> {
     let points = document["points"].as_array().expect("there are points");
     let point = points.iter().find(|point| point["substrate"] == substrate).expect("the substrate ran");
@@ -66,7 +67,8 @@ fn the_same_seed_offers_the_same_traffic_to_a_model_and_to_a_kernel() {
     assert_eq!(sim, netns, "every datagram of the one is a datagram of the other");
     let (sim, netns) = of("packets");
     assert!(netns > 0.0 && (sim - netns).abs() <= 1.0, "{sim} packets sent in the simulator, {netns} here");
-    // The policer's buckets decide, not the carrier of the packets: late ones meet fuller buckets.
+    // The loss is determined by the token buckets of the policer. It differs slightly, because late packets find fuller
+    // buckets.
     let (sim, netns) = of("loss");
     assert!((sim - netns).abs() < 0.03, "loss {sim} in the simulator, {netns} in namespaces");
 }
@@ -84,11 +86,11 @@ fn programs_of_others_run_through_the_router_unchanged() {
     if can(&["ping"]) {
         let (out, err) = lab("a", "ping -c 5 -i 0.05 10.0.0.6 && ping -c 5 -i 0.05 fd00:0:0:1::2");
         assert_eq!(out.matches(" 0% packet loss").count(), 2, "{out}");
-        // Five in each direction over two links, by both versions of IP.
+        // Five packets in each direction over two links, with both IP versions.
         assert!(err.contains("links took 40 packets and dropped 0"), "{err}");
     }
-    // Both ends in one command: the other node is reached by the name of its namespace.
-    // The node waits there until a program has bound the port, which the kernel lists in hexadecimal digits.
+    // One command runs both ends. It finds the other node by the name of its namespace. The command waits until a
+    // program on the other node has bound the port, which the kernel lists in hexadecimal digits.
     let in_b = r#"B=$(ip netns identify | sed s/-a$/-b/);
         until_has() {
             for look in $(seq 1000); do
@@ -121,7 +123,7 @@ fn programs_of_others_run_through_the_router_unchanged() {
     }
 }
 
-/// Two hosts, each with its own link, send more than the line behind R carries.
+/// Two hosts with separate links to R send more than the line after R carries.
 fn contention() -> String {
     ExperimentText::new("contention", "3 s")
         .table("replications", "count = 1")
@@ -155,11 +157,11 @@ fn whom_a_full_queue_refuses_does_not_depend_on_the_interface() {
     let Some(document) = spoilt::valid(folder.path(), &arguments) else { return };
     let loss = |flow| measured(&document, "netns", flow).expect("it was measured");
     let (one, other) = (loss("one"), loss("other"));
-    // Poisson arrivals see time averages: both lose what the line cannot carry of the two, a third.
+    // Poisson arrivals see time averages, so both flows lose the same share: the third that the line cannot carry.
     assert!(one > 0.25 && (one - other).abs() < 0.03, "one loses {one}, the other {other}");
 }
 
-/// The contents of the journals in a folder: namespaces, and processes by number and start.
+/// The namespaces in the journals of a folder, and the processes, by identifier and start time.
 fn named_in(journals: &Path) -> (BTreeSet<String>, BTreeSet<(String, String)>) {
     let (mut namespaces, mut processes) = (BTreeSet::new(), BTreeSet::new());
     for file in std::fs::read_dir(journals).into_iter().flatten().flatten() {
@@ -186,7 +188,7 @@ fn text_of(file: &Path) -> String {
     std::fs::read_to_string(file).unwrap_or_default()
 }
 
-/// The start time of the process with this number, if it has not ended (proc_pid_stat(5)).
+/// The start time of a process (proc_pid_stat(5)); `None` if it has ended.
 fn start_of(number: &str) -> Option<String> {
     let stat = text_of(&Path::new("/proc").join(number).join("stat"));
     let mut fields = stat.rsplit_once(')')?.1.split_ascii_whitespace();
@@ -199,7 +201,7 @@ fn start_of(number: &str) -> Option<String> {
 fn what_a_killed_run_leaves_doctor_reports_and_removes() {
     skip_unless!(can(&[]));
     let folder = folder("policed", &experiment());
-    // In its own folder, so processes that other tests hold do not matter here.
+    // The test has its own folder of journals, so that testbeds of other tests are not found.
     let journals = folder.path().join("journals");
     let netrig = |arguments: &[&str]| {
         let mut netrig = Command::new(env!("CARGO_BIN_EXE_netrig"));
@@ -209,9 +211,9 @@ fn what_a_killed_run_leaves_doctor_reports_and_removes() {
     let mut moments = Seeds::new(1).stream("test/kill");
     let mut left_something = false;
     for kill in 0..10 {
-        // At random moments of the two seconds and a half that such a run takes.
+        // The run is killed at a random time within the 2.5 s that it takes.
         let after = moments.below(2500);
-        // A run that was over before it was killed is not repeated.
+        // Each run has its own store: a run that ended before it was killed would not be made again.
         let store = format!("killed-{kill}.db");
         let mut run =
             netrig(&["run", "policed.toml", "--on", "netns", "--store", &store, "--out", "killed.html"]);
@@ -237,7 +239,7 @@ fn what_a_killed_run_leaves_doctor_reports_and_removes() {
     assert!(left_something, "no kill met a testbed");
 }
 
-/// Keeps the events of packets on the line, towards b.
+/// A sink that stores the events of packets on the line towards b.
 #[derive(Default)]
 struct Trace(Vec<PacketEvent>);
 
@@ -253,7 +255,7 @@ impl Sink for Trace {
     }
 }
 
-/// Cancels the run at the event of the first packet.
+/// A sink that cancels the run at the first event of a packet.
 struct Hasty<'a> {
     cancel: &'a AtomicBool,
     last: Instant,
@@ -274,7 +276,8 @@ impl Sink for Hasty<'_> {
     }
 }
 
-/// Events of packets do not fill the memory until the end of an interval of samples that is as long as the run.
+/// The sampling interval is as long as the run. Events of packets must be passed on earlier, so that they do not fill
+/// the memory.
 #[test]
 fn what_happens_to_packets_is_told_long_before_an_interval_of_samples_is_over() {
     skip_unless!(can(&[]));
@@ -301,7 +304,7 @@ fn tshark_sees_the_code_points_and_drops_that_the_router_claims() {
     tshark.args(["-i", "line", "-q", "-f", "icmp[0] = 8", "-w"]).arg(&file);
     tshark.stdout(Stdio::null()).stderr(Stdio::null());
     let mut tshark = lab.spawn("b", tshark).unwrap();
-    // The file gets its heading when the socket and its filter work.
+    // tshark writes the header of the file when it starts to capture.
     while std::fs::metadata(&file).map_or(0, |file| file.len()) == 0 {
         assert!(tshark.wait(Duration::from_millis(10)).unwrap().is_none(), "tshark captures");
     }
@@ -311,10 +314,11 @@ fn tshark_sees_the_code_points_and_drops_that_the_router_claims() {
         let status = lab.spawn("a", ping).unwrap().wait(Duration::from_secs(60)).unwrap();
         assert!(status.is_some(), "ping ends");
     };
-    // 30 KB at once, of which the bucket of 5 KB lets a sixth pass; and a last one, shorter, for which it is full again.
+    // 30 KB arrive at the same time, of which the token bucket of 5 KB lets a sixth pass. For the last, shorter packet
+    // the bucket is full again.
     ping(&["-c", "59", "-l", "59", "-s", "472"]);
     ping(&["-c", "1", "-s", "100"]);
-    // Packets are in the order of time, so that all are there when the last is.
+    // Packets are in the order of time, so the capture is complete when it has the last one.
     let deadline = std::time::Instant::now() + Duration::from_secs(60);
     let seen = loop {
         let mut read = Command::new("tshark");
@@ -345,7 +349,7 @@ fn tshark_sees_the_code_points_and_drops_that_the_router_claims() {
     );
 }
 
-/// Keeps the samples, and the time line.
+/// A sink that stores the samples and the time line.
 #[derive(Default)]
 struct Course {
     samples: Vec<(Subject, Sample)>,
@@ -367,7 +371,7 @@ impl Sink for Course {
 }
 
 impl Course {
-    /// Values of a quantity between two moments, in seconds.
+    /// The values of a quantity between two times, s.
     fn between(&self, name: &str, from: f64, until: f64) -> Vec<f64> {
         let within = |at: Instant| (from..until).contains(&at.as_secs_f64());
         let of = self.samples.iter().filter(|(_, sample)| sample.quantity.name == name && within(sample.at));
@@ -375,7 +379,7 @@ impl Course {
     }
 }
 
-/// Runs the first point of a file in namespaces.
+/// Runs the first point of an experiment in namespaces.
 fn run_in_namespaces(experiment: &str) -> (Course, RunOutcome) {
     let mut course = Course::default();
     let outcome = carry_out(&run(experiment, 0), &mut course, &AtomicBool::new(false));
@@ -391,11 +395,12 @@ fn an_interface_goes_down_and_up_at_its_time_and_traffic_with_it() {
         .replace("[transport.udp]", down)
         .replace("rate = \"1 Mbit/s\", burst", "rate = \"3 Mbit/s\", burst");
     for version in ["4", "6"] {
-        // By way of R: with its interface, a node loses more routes than those to its neighbours.
+        // The flow passes R, because a node whose interface goes down also loses routes to hosts that are not its
+        // neighbours.
         let text = text.replace("duration =", &format!("ip = {version}\nduration ="));
         let (course, _) = run_in_namespaces(&text);
         let received = |from, until| course.between("received_bytes", from, until).iter().sum::<f64>();
-        // Ticks of 0.1 s, and the packets in transit when the interface went down.
+        // The intervals allow for sampling intervals of 0.1 s and for packets in transit when the interface went down.
         let [before, meanwhile, after] = [received(0.0, 1.05), received(1.15, 1.95), received(2.15, 3.05)];
         assert!(
             before > 100e3 && meanwhile == 0.0 && after > 100e3,
@@ -410,7 +415,7 @@ fn an_interface_goes_down_and_up_at_its_time_and_traffic_with_it() {
     }
 }
 
-/// A connection of Multipath TCP over two links, of which the first is down for 2 s.
+/// A Multipath TCP connection over two links. The first link is down for 2 s.
 fn two_paths() -> String {
     ExperimentText::new("two-paths", "6 s")
         .nodes("client server")
@@ -443,7 +448,7 @@ fn multipath_tcp_has_a_subflow_for_each_path_and_survives_the_outage_of_one() {
             let bytes: f64 = bytes.map(|(_, sample)| sample.value).sum();
             assert!(bytes > 100e3, "link {link} carried {bytes} B");
         }
-        // Each path's own congestion window is traced.
+        // The congestion window of each path is traced.
         for path in 0..2 {
             let of = Subject::Path(0, path);
             assert!(course.samples.iter().any(|(subject, s)| *subject == of && s.quantity.name == "cwnd"));
@@ -467,7 +472,8 @@ fn multipath_tcp_is_fine_with_one_path() {
     assert!(course.between("received_bytes", 0.0, 2.0).iter().sum::<f64>() > 100e3);
 }
 
-/// Packets that may take two links, on a path of three: the second router drops them, and its kernel counts them.
+/// The hop limit of packets allows two links on a path of three. The second router drops the packets, and its kernel
+/// counts them.
 #[test]
 fn a_kernel_counts_the_packets_whose_hop_limit_runs_out_at_its_node() {
     skip_unless!(can(&[]));
@@ -502,8 +508,9 @@ fn a_kernel_counts_the_packets_whose_hop_limit_runs_out_at_its_node() {
     assert_eq!(sum(Subject::Link(2, Direction::Forward), "link_offered"), 0.0);
 }
 
-/// The measurement of `bench/router`: the minimum of all is a millisecond and the time of 540 bytes at 1 Gbit/s, and a datagram
-/// released before its time would be earlier. There are so many that some arrive while the router reads those before them.
+/// The measurement of `bench/router`: the minimum delay must be the sum of 1 ms and the transmission time of 540 bytes
+/// at 1 Gbit/s. A datagram that leaves too early would have a smaller delay. At this rate, some datagrams arrive while
+/// the router reads those before them.
 #[test]
 fn no_frame_is_before_its_time() {
     skip_unless!(can(&[]));

@@ -13,12 +13,13 @@ use netrig_core::text::words;
 pub(crate) struct SubstratePair<'a> {
     pub of: &'a [String; 2],
     pub entries: Vec<&'a Agreement>,
-    /// Whether an entry without factors is for all points together. In a design without factors it is for the only point.
+    /// Whether an entry without factors stands for all points together. In a design without factors it stands for the
+    /// only point.
     has_points: bool,
 }
 
 impl<'a> SubstratePair<'a> {
-    /// All pairs of the results, in their order.
+    /// All pairs of substrates in the results, in the order of the results.
     pub fn all(report: &'a Report<'_>) -> Vec<Self> {
         let has_points = !report.experiment.design.factors.is_empty();
         let mut pairs: Vec<Self> = Vec::new();
@@ -36,8 +37,8 @@ impl<'a> SubstratePair<'a> {
         format!("{} against {}", self.of[1], self.of[0])
     }
 
-    /// `netns against sim: loss: 38 of 44 points agree within 3 pp, 2 differ, 4 are inconclusive; throughput: …`; `None`
-    /// if the file sets no margin.
+    /// Counts for each response: `netns against sim: loss: 38 of 44 points agree within 3 pp, 2 differ, 4 are
+    /// inconclusive; throughput: …`. `None` if the file sets no margin.
     pub fn tally(&self, report: &Report<'_>) -> Option<String> {
         let responses = report.experiment.design.responses.iter();
         let counts: Vec<String> = responses.filter_map(|(name, _)| self.count(name)).collect();
@@ -83,7 +84,7 @@ impl<'a> SubstratePair<'a> {
         self.has_points && entry.factors.levels().is_empty()
     }
 
-    /// The points whose agreement is not shown: they differ or are inconclusive.
+    /// The points that differ or are inconclusive.
     pub fn open(&self) -> impl Iterator<Item = &'a Agreement> {
         let agrees = |entry: &&Agreement| {
             entry.asked.as_ref().is_none_or(|asked| asked.verdict == AgreementVerdict::Agrees)
@@ -91,7 +92,7 @@ impl<'a> SubstratePair<'a> {
         self.points().filter(move |entry| !agrees(entry))
     }
 
-    /// The levels of an entry, for the varied factors: `probe = udp, rate = 6 Mbit/s`.
+    /// The levels of the varied factors of an entry, such as `probe = udp, rate = 6 Mbit/s`, or `all points`.
     pub fn place(&self, entry: &Agreement, sheet: &PointColumns<'_>) -> String {
         if self.is_of_all(entry) {
             return "all points".to_owned();
@@ -112,7 +113,7 @@ pub(crate) struct AgreementNumbers {
     pub ratio: String,
     /// The second mean minus the first, with its interval and its unit.
     pub difference: String,
-    /// The margin of the file: `3 pp`; empty if there is none.
+    /// The margin of the file, such as `3 pp`. Empty if the file sets none.
     pub within: String,
 }
 
@@ -137,7 +138,7 @@ impl AgreementNumbers {
     }
 }
 
-/// A sign for an agreement, so that it is clear without colour.
+/// The symbol of an agreement verdict, so that the verdict is clear without colour.
 pub(crate) const fn accord_sign(accord: AgreementVerdict) -> &'static str {
     match accord {
         AgreementVerdict::Agrees => "✓",

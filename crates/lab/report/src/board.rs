@@ -1,5 +1,5 @@
-//! The overview of claims: each with its verdict, the deciding comparison, the places where it fails, and the figure or
-//! table that shows it.
+//! The overview of claims: each with its verdict, the deciding comparison, the points at which the claim fails, and the
+//! figure or table that shows it.
 
 use netrig_experiment::{ClaimPoint, ClaimResult, ClaimVerdict, Exhibit, Level};
 
@@ -9,20 +9,20 @@ use crate::estimate;
 use crate::wording::level_in_words;
 use netrig_core::number::{Unit, as_given, p_value};
 
-/// The number of places that are named; the others are counted.
+/// Largest number of points that are named. Further points are counted.
 const NAMED: usize = 4;
 
-/// The line of a claim.
+/// The row of a claim in the overview.
 pub(crate) struct ClaimLine<'a> {
     /// The result of the claim.
     pub claim: &'a ClaimResult,
-    /// Its substrate, if the results have several.
+    /// The substrate of the claim, if the results have several.
     pub substrate: Option<&'a str>,
-    /// The comparison that decides the verdict; `None` if nothing was compared.
+    /// The comparison that decides the verdict. `None` if nothing was compared.
     pub decided: Option<DecidingComparison<'a>>,
-    /// `fails at 2 of 3 places: down for 5 s, down for 10 s`; empty if there is one place only.
+    /// `fails at 2 of 3 places: down for 5 s, down for 10 s`. Empty if the claim has only one point.
     pub places: String,
-    /// The part of the report that shows it.
+    /// The part of the report that shows the claim.
     pub exhibit: ClaimExhibit<'a>,
 }
 
@@ -37,7 +37,7 @@ pub(crate) struct DecidingComparison<'a> {
     pub claimed: String,
 }
 
-/// The part of the report that shows a claim, with its place among the figures or tables.
+/// The part of the report that shows a claim, with its index among the figures or tables.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ClaimExhibit<'a> {
     Figure(usize, &'a str),
@@ -109,7 +109,8 @@ fn range(ends: [Option<f64>; 2], unit: &Unit) -> String {
     }
 }
 
-/// The number and names of the places at which a claim is refuted or inconclusive. If it is supported, its weakest place.
+/// The number and names of the points at which a claim is refuted or inconclusive. For a supported claim, its weakest
+/// point.
 fn places(report: &Report<'_>, claim: &ClaimResult) -> String {
     let all = in_order(report, claim);
     let varied = varied(report, &all);
@@ -135,7 +136,7 @@ fn places(report: &Report<'_>, claim: &ClaimResult) -> String {
     failing.or_else(|| of("inconclusive at", ClaimVerdict::Inconclusive)).or_else(weakest).unwrap_or_default()
 }
 
-/// The factors whose levels differ between the places of a claim, in the order of the file.
+/// The factors whose levels differ between the points of a claim, in the order of the file.
 fn varied<'a>(report: &'a Report<'_>, points: &[&ClaimPoint]) -> Vec<&'a str> {
     let factors = report.experiment.design.factors.iter().map(|factor| factor.name.as_str());
     let differs =

@@ -7,7 +7,7 @@ use netrig_core::number::Unit;
 
 /// The columns of a table of points.
 pub(crate) struct PointColumns<'a> {
-    /// Whether there are points of more than one substrate.
+    /// Whether the points are on more than one substrate.
     pub substrates: bool,
     /// Factors whose levels differ from point to point, in the order of the file.
     pub varied: Vec<&'a str>,
@@ -40,7 +40,7 @@ impl<'a> PointColumns<'a> {
     }
 }
 
-/// The unit of a response in tables: the one of the file, or else one that suits all responses with the same unit.
+/// The unit of a response in tables: the unit that the file sets, or a unit that suits all responses of the same kind.
 pub(crate) fn response_unit(report: &Report<'_>, name: &str) -> Unit {
     let design = &report.experiment.design;
     let unit = design.unit_of(name);
@@ -83,7 +83,7 @@ pub(crate) fn column_units(report: &Report<'_>, table: &TableResult) -> Vec<Unit
     (0..table.columns.len()).map(unit).collect()
 }
 
-/// The comparisons of a claim in the order of the factors' levels.
+/// The comparisons of a claim, sorted by the order of the levels in the file.
 pub(crate) fn in_order<'a>(report: &Report<'_>, claim: &'a ClaimResult) -> Vec<&'a ClaimPoint> {
     let place = |point: &ClaimPoint| -> Vec<Option<usize>> {
         let factors = report.experiment.design.factors.iter();

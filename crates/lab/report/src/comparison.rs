@@ -1,4 +1,4 @@
-//! Results of two stores compared, as text.
+//! The comparison of the results of two stores, as text.
 
 use netrig_core::number::Unit;
 use netrig_core::text::AlignedTable;
@@ -7,7 +7,7 @@ use netrig_store::{OriginChange, OriginFact, RunOrigin};
 
 use crate::estimate;
 
-/// The facts about the origins of runs that differ, and those that are the same.
+/// Text about the origins of two runs: the facts that differ, and the facts that are the same.
 pub fn differences(first: &RunOrigin, second: &RunOrigin) -> String {
     let changes = first.changes(second);
     let mut out = String::new();
@@ -29,7 +29,7 @@ pub fn differences(first: &RunOrigin, second: &RunOrigin) -> String {
     if common.is_empty() { out } else { format!("{out}\nthe same: {}", common.join("; ")) }
 }
 
-/// A comparison in a line.
+/// One line about a comparison.
 pub fn agreement_line(agreement: &Agreement) -> String {
     let at = if agreement.factors.levels().is_empty() {
         "all points".to_owned()

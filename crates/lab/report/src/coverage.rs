@@ -1,4 +1,5 @@
-//! How much of an experiment a file was made from, so that a part never replaces the whole.
+//! The share of an experiment that an output file covers. It prevents that a file of a part replaces a file of the
+//! whole.
 
 use std::collections::BTreeSet;
 
@@ -7,24 +8,25 @@ use netrig_experiment::{Experiment, Results, Substrate};
 use netrig_store::ReplicationTable;
 use serde_json::Value;
 
-/// Prefix of a stamp.
+/// The prefix of a coverage stamp in a file.
 const STAMP: &str = "netrig-coverage: ";
 
-/// How much of an experiment something was made from.
+/// The share of an experiment that a file or table covers.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Coverage {
-    /// The experiment's name; absent where the file does not say it.
+    /// The experiment's name. `None` if the file does not state it.
     experiment: Option<String>,
-    /// Whether it is less than the experiment's file asks for; absent where the file does not say it.
+    /// Whether the coverage is less than the experiment's file asks for. `None` if the file does not state it.
     is_part: Option<bool>,
-    /// Points, each on each of its substrates; absent where the file does not say it.
+    /// Number of points, counted once for each of their substrates. `None` if the file does not state it.
     points: Option<u64>,
     runs: u64,
     substrates: BTreeSet<String>,
 }
 
 impl Coverage {
-    /// The most that an experiment can cover on some substrates. `is_part`: it is less than its file asks for.
+    /// The largest coverage that an experiment can have on these substrates. `is_part`: whether it is less than the
+    /// experiment's file asks for.
     pub fn planned(experiment: &Experiment, substrates: &[&dyn Substrate], is_part: bool) -> Self {
         let (plan, count) = (experiment.plan(), substrates.len() as u64);
         Self {
@@ -63,7 +65,7 @@ impl Coverage {
         }
     }
 
-    /// The coverage that the text of a file states. `ending` is the extension of its name.
+    /// The coverage that the text of a JSON or CSV file states. `ending` is the extension of the file's name.
     pub fn of_file(text: &str, ending: &str) -> Option<Self> {
         match ending {
             "json" => Self::of_document(&serde_json::from_str(text).ok()?),
@@ -72,12 +74,12 @@ impl Coverage {
         }
     }
 
-    /// The stamp in the last bytes of a file; `None` without one.
+    /// The coverage stamp in the last bytes of a file. `None` without a stamp, `Some(None)` if the stamp is invalid.
     pub fn stamped(tail: &str) -> Option<Option<Self>> {
         tail.rsplit_once(STAMP).map(|(_, stamp)| Self::read(stamp))
     }
 
-    /// A line for file formats that have a place for it, from which a later netrig reads the coverage.
+    /// A line for file formats that have space for it. A later netrig reads the coverage from this line.
     pub fn stamp(&self) -> String {
         let whole = if self.is_part == Some(false) { "whole" } else { "part" };
         let on: Vec<&str> = self.substrates.iter().map(String::as_str).collect();
@@ -95,13 +97,14 @@ impl Coverage {
         format!("<!-- {} -->\n", self.stamp())
     }
 
-    /// Whether this is lost if a file of it is replaced by one of `new`. Another experiment may replace a part.
+    /// Whether results are lost if a file with this coverage is replaced by a file with the coverage `new`. For another
+    /// experiment, only if `new` covers a part.
     pub fn is_lost_to(&self, new: &Self) -> bool {
         let is_another = self.experiment.is_some() && self.experiment != new.experiment;
         if is_another { new.is_part() } else { self.exceeds(new) }
     }
 
-    /// Whether this is known to be less than a whole experiment.
+    /// Whether the coverage is known to be less than a whole experiment.
     pub fn is_part(&self) -> bool {
         self.is_part == Some(true)
     }
@@ -111,14 +114,14 @@ impl Coverage {
         self.runs
     }
 
-    /// Whether this covers something that `new` lacks, as far as it is known.
+    /// Whether this covers something that `new` lacks, compared by the facts that both state.
     fn exceeds(&self, new: &Self) -> bool {
         let points = self.points.zip(new.points).is_some_and(|(there, new)| there > new);
         let whole = self.is_part == Some(false) && new.is_part == Some(true);
         points || whole || self.runs > new.runs
     }
 
-    /// `12 points and 120 runs of the whole experiment`.
+    /// The coverage in words, such as `12 points and 120 runs on sim`.
     pub fn words(&self) -> String {
         let runs = counted(self.runs, "run", "runs");
         let made = match self.points {
@@ -164,7 +167,8 @@ impl Coverage {
         })
     }
 
-    /// The coverage of a table with a row per run (`export --format csv`), or per response at each point (a report).
+    /// The coverage of a table with one row per run (`export --format csv`), or with one row per response and point (a
+    /// report).
     fn of_csv(text: &str) -> Option<Self> {
         let (heading, rows) = text.split_once('\n')?;
         let heading = heading.trim_end();
@@ -175,7 +179,7 @@ impl Coverage {
             return None;
         }
         let rows = rows.lines().filter(|row| !row.is_empty());
-        // A level with a line break gives lines with other endings.
+        // A level that contains a line break splits a row. The resulting lines have other endings.
         let (mut points, mut runs, mut substrates) = (None, 0, BTreeSet::new());
         let mut first: Option<&str> = None;
         for row in rows {
@@ -199,7 +203,7 @@ impl Coverage {
     }
 }
 
-/// A name without characters that would end a word, a comment or a stamp.
+/// A name without characters that could end a word, a comment or a stamp.
 fn encoded(name: &str) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '/' | '_' | '.');
     let mut out = String::new();

@@ -8,12 +8,13 @@ use netrig_experiment::{LevelUnit, ResponseResult};
 use crate::Report;
 use crate::wording::word;
 
-/// Columns that are not factors.
+/// Columns besides the factors: before them and after them.
 const BEFORE: [&str; 1] = ["substrate"];
 const AFTER: [&str; 7] = ["status", "response", "unit", "mean", "low", "high", "n"];
 
-/// A heading and all rows. A factor whose levels are amounts of one kind is a column of numbers, `down_for [s]`. Values have the
-/// unit of their row, with all digits. A value that was not measured is empty; a point without responses still has its rows.
+/// A heading and all rows. A factor whose levels are amounts of one kind is a column of numbers, such as
+/// `down_for [s]`. Values are in the unit of their row, with all digits. A value that was not measured is empty. A
+/// point without responses still has its rows.
 pub(crate) fn rows(report: &Report<'_>) -> String {
     let design = &report.experiment.design;
     let factors: Vec<_> =
@@ -26,8 +27,8 @@ pub(crate) fn rows(report: &Report<'_>) -> String {
     let mut lines = WriterBuilder::new().terminator(Terminator::CRLF).from_writer(Vec::new());
     let headings = factors.iter().map(heading);
     let mut line = |cells: Vec<String>| {
-        // It fails only if its output fails, which is memory, or if lines differ in length: each has the factors' cells, one before
-        // and seven after them.
+        // Writing fails only if the output fails, which is memory, or if lines differ in length. Each line has the
+        // cells of the factors, one cell before them and seven after them.
         lines.write_record(cells).expect("a line of the table");
     };
     line(BEFORE.map(str::to_owned).into_iter().chain(headings).chain(AFTER.map(str::to_owned)).collect());

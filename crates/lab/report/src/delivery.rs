@@ -10,8 +10,9 @@ use crate::chart::{Axis, AxisKind, Chart, ChartMark, Layer, Marks, Panel};
 /// The largest number of streams in a figure.
 const MOST_STREAMS: usize = 12;
 
-/// The figure of the messages of an association, with a panel for each of the first twelve streams. A bar for each message shows
-/// the time from sending to arrival, and from arrival to delivery. `ends` names the nodes.
+/// The figure of the messages of an association, with a panel for each of the first twelve streams. For each message,
+/// one bar shows the time from sending to arrival, and another the time from arrival to delivery. `ends` names the
+/// nodes.
 pub fn delivery(messages: &[MessageDelivery], ends: [&str; 2], caption: &str) -> Chart {
     let mut streams: BTreeMap<u16, Vec<&MessageDelivery>> = BTreeMap::new();
     for message in messages {
@@ -47,7 +48,7 @@ pub fn delivery(messages: &[MessageDelivery], ends: [&str; 2], caption: &str) ->
     }
 }
 
-/// Bars over a time span of each message; empty spans are left out.
+/// Bars over one time span of each message. Empty spans are omitted.
 fn layer(
     series: usize,
     messages: &[&MessageDelivery],

@@ -15,10 +15,10 @@ use crate::wording::{legend_in_words, level_in_words, levels_in_words, replicati
 use netrig_core::number::{Estimate, Unit, as_given, percent};
 use netrig_core::text::words;
 
-/// The largest number of levels that each have a tick.
+/// The largest number of levels on an axis for which each level has a tick.
 const MOST_LEVELS: usize = 12;
 
-/// The width of a chart, pixels: several panels need more room.
+/// The width of a chart, pixels. Several panels need more width.
 pub(crate) fn width(chart: &Chart) -> f64 {
     if chart.panels.len() > 2 { 960.0 } else { 760.0 }
 }
@@ -41,8 +41,8 @@ pub(crate) fn chart(report: &Report<'_>, figure: &FigureData) -> Chart {
     }
 }
 
-/// The title of an axis with several responses: the last words that all names have in common, or else all names. The legend names
-/// each response.
+/// The title of an axis with several responses: the last words that all names have in common. If there are none, all
+/// names. The legend names each response.
 fn shared_words(names: &[String]) -> String {
     let names: Vec<String> = names.iter().map(|name| words(name)).collect();
     let mut names_in_words = names.iter().map(|name| name.split(' ').rev().collect::<Vec<_>>());
@@ -65,7 +65,7 @@ struct ChartBuilder<'a> {
     spec: Option<&'a FigureSpec>,
     x: Unit,
     y: Unit,
-    /// The legends of all panels' series, each once, in the order of their first appearance.
+    /// The legends of the series of all panels, each once, in the order of their first appearance.
     legends: Vec<&'a Legend>,
 }
 
@@ -102,7 +102,7 @@ impl<'a> ChartBuilder<'a> {
         }
     }
 
-    /// The levels on the horizontal axis, if they are few enough to be its ticks.
+    /// The levels on the horizontal axis. `None` if they are too many to have a tick each.
     fn levels(&self) -> Option<Vec<f64>> {
         if self.spec.is_some_and(FigureSpec::is_of_runs) {
             return None;
@@ -113,9 +113,9 @@ impl<'a> ChartBuilder<'a> {
         (1..=MOST_LEVELS).contains(&levels.len()).then_some(levels)
     }
 
-    /// Whether the vertical axis starts at zero. It does if the values begin near zero, or if they hardly differ: magnified noise
-    /// would look like an effect. If all values are far above zero and differ, zero would compress their differences; the caption
-    /// then says that the axis does not start at zero.
+    /// Whether the vertical axis starts at zero. It does if the smallest values are near zero, or if the values differ
+    /// by little, because magnified noise would look like an effect. If all values are far above zero and differ, an
+    /// axis from zero would compress their differences. Then the caption says that the axis does not start at zero.
     fn starts_at_zero(&self) -> bool {
         let low = values(self.figure).fold(f64::INFINITY, f64::min);
         let high = values(self.figure).fold(f64::NEG_INFINITY, f64::max);
@@ -135,7 +135,7 @@ impl<'a> ChartBuilder<'a> {
         }
     }
 
-    /// The names of the dashed lines, each once: the curves of theories, and the paper's thresholds.
+    /// The names of the dashed lines, each once: theory curves, and the paper's thresholds.
     fn theory(&self) -> Vec<String> {
         let mut names: Vec<String> = Vec::new();
         for (name, _) in self.figure.panels.iter().flat_map(|panel| self.dashed_of(panel)) {
@@ -177,7 +177,7 @@ impl<'a> ChartBuilder<'a> {
         panel.theory.iter().map(curve).chain(panel.thresholds.iter().map(bound)).collect()
     }
 
-    /// The caption: constant levels, n, and the meaning of the bars.
+    /// The caption: constant levels, n, and the meaning of the error bars.
     fn caption(&self, zero: bool) -> String {
         let mut parts = Vec::new();
         let fixed = self.spec.into_iter().flat_map(|spec| &spec.at.0).filter_map(|(factor, levels)| {
@@ -248,7 +248,8 @@ impl<'a> ChartBuilder<'a> {
         chart::Panel { title: levels_in_words(panel.levels.levels()), layers, spans }
     }
 
-    /// The paper's results on the horizontal axis: those within the drawn range if `is_among`, or else those beyond it.
+    /// The paper's results that are positions on the horizontal axis. If `is_among`, those within the drawn range,
+    /// otherwise those outside it.
     fn abscissas<'p>(&self, panel: &'p Panel, is_among: bool) -> impl Iterator<Item = &'p PaperAbscissa> {
         let (first, last) = ends(self.figure.panels.iter().flat_map(values_across));
         panel.abscissas.iter().filter(move |finding| (first..=last).contains(&finding.x) == is_among)
@@ -260,7 +261,7 @@ impl<'a> ChartBuilder<'a> {
         format!("the paper has {about}{}{source}", self.x.behind(&as_given(finding.x)))
     }
 
-    /// The intervals of the knees that claims about this figure have found.
+    /// The intervals of the knees that were found for claims about this figure.
     fn knees(&self, panel: &Panel) -> Vec<(f64, f64, String)> {
         let is_here = |spec: &ClaimSpec| {
             let is_across = self.spec.is_some_and(|figure| spec.over.as_ref() == Some(&figure.x));
@@ -269,7 +270,7 @@ impl<'a> ChartBuilder<'a> {
         let design = &self.report.experiment.design;
         let claims = self.report.results.claims.iter();
         let claims = claims.filter(|claim| design.claim(&claim.id).is_some_and(is_here));
-        // A place of the claim that belongs to another panel has another level than this panel's title.
+        // A point of the claim that belongs to another panel has other levels than this panel.
         let of_panel = |place: &&ClaimPoint| {
             panel
                 .levels
@@ -300,7 +301,7 @@ impl<'a> ChartBuilder<'a> {
         }
     }
 
-    /// The place of a series in the legend. Values of a paper have no substrate and belong to the first match.
+    /// The index of a series in the legend. Values of a paper have no substrate, so they belong to the first match.
     fn series(&self, legend: &Legend) -> Option<usize> {
         let exactly = self.legends.iter().position(|known| *known == legend);
         exactly.or_else(|| self.legends.iter().position(|known| known.is_same_line(legend)))
@@ -325,11 +326,11 @@ impl<'a> ChartBuilder<'a> {
         let source = if point.source.is_empty() { String::new() } else { format!(" ({})", point.source) };
         let at = point.x.map_or_else(|| "everywhere".to_owned(), |x| self.at(x));
         let says = format!("{at}: the paper has {about}{value}{source}");
-        // A value for the whole axis has no place on it.
+        // A value for the whole axis has no horizontal position.
         ChartMark { x: point.x.unwrap_or(f64::NAN), y: self.y.convert(point.y), interval: None, says }
     }
 
-    /// The place of a point on the horizontal axis, in words.
+    /// The horizontal position of a point, in words.
     fn at(&self, x: f64) -> String {
         match self.figure.x.categories.get(x as usize) {
             Some(level) => level.to_string(),
@@ -338,7 +339,7 @@ impl<'a> ChartBuilder<'a> {
     }
 }
 
-/// All values on the vertical axis.
+/// All values on the vertical axis of a figure.
 fn values(figure: &FigureData) -> impl Iterator<Item = f64> {
     figure.panels.iter().flat_map(|panel| {
         let measured = panel.series.iter().flat_map(|series| &series.points);
@@ -359,7 +360,7 @@ fn ends(values: impl Iterator<Item = f64>) -> (f64, f64) {
     values.fold((f64::INFINITY, f64::NEG_INFINITY), |(low, high), value| (low.min(value), high.max(value)))
 }
 
-/// All values on the horizontal axis.
+/// All values on the horizontal axis of a panel.
 fn values_across(panel: &Panel) -> impl Iterator<Item = f64> {
     panel.series.iter().flat_map(|series| series.points.iter().map(|point| point.x))
 }

@@ -29,19 +29,19 @@ impl Report<'_> {
         terminal::text(self, width)
     }
 
-    /// The results as one JSON document, as defined by `schema/results.schema.json`; with line breaks if `pretty`. The same
-    /// results give the same bytes.
+    /// The results as one JSON document, as defined by `schema/results.schema.json`. With line breaks if `pretty`. The
+    /// same results give the same bytes.
     pub fn json(&self, pretty: bool) -> String {
         json::document(self, pretty)
     }
 
-    /// Each figure as SVG, with its name in the file.
+    /// Each figure as SVG, with the figure's name in the file.
     pub fn figures_svg(&self, theme: Theme) -> Vec<(String, String)> {
         let charts = self.figures.iter().map(|figure| (figure, self.chart(figure)));
         charts.map(|(figure, chart)| (figure.id.clone(), chart.svg(figure::width(&chart), theme))).collect()
     }
 
-    /// Each picture, with a name made of its figure's name in the file and its place in it, from 1.
+    /// Each picture, with a name: the figure's name in the file and the index of the picture in the figure, from 1.
     pub fn pictures_png(&self) -> impl Iterator<Item = (String, &Picture)> {
         self.pictures.iter().flat_map(|(figure, pictures)| {
             (1..).zip(pictures).map(move |(place, picture): (u32, _)| (format!("{figure}-{place}"), picture))

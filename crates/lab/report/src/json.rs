@@ -15,11 +15,11 @@ struct ResultsDocument<'a> {
     warnings: Vec<ResultWarning>,
 }
 
-/// The document. Keys have the order of the types' fields; factors and responses are sorted by name.
+/// The JSON document. Keys are in the order of the fields of the types. Factors and responses are sorted by name.
 pub(crate) fn document(report: &Report<'_>, pretty: bool) -> String {
     let document = ResultsDocument { results: report.results, warnings: ResultWarning::all(report) };
     let text =
         if pretty { serde_json::to_string_pretty(&document) } else { serde_json::to_string(&document) };
-    // Writing into memory does not fail, and every key is a string; numbers that are not finite become null.
+    // Writing to memory does not fail, and every key is a string. Numbers that are not finite become null.
     text.expect("results always have a JSON form") + "\n"
 }

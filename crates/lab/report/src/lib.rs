@@ -2,7 +2,7 @@
 //! SVG.
 //!
 //! This crate computes no statistics: every value, interval and verdict comes from
-//! [`Results`](netrig_experiment::Results). It runs nothing, and reads and writes no file.
+//! [`Results`](netrig_experiment::Results). It executes no runs, and reads and writes no files.
 //!
 //! Start from [`Report`]; a single chart is a [`chart::Chart`].
 #![forbid(unsafe_code)]
@@ -39,7 +39,7 @@ pub use delivery::delivery;
 pub use report::{Picture, Report};
 pub use sequence::sequence;
 
-// The tests of the public interface, in one test binary with the unit tests.
+// The tests of the public interface are in the same test binary as the unit tests.
 #[cfg(test)]
 extern crate self as netrig_report;
 #[cfg(test)]

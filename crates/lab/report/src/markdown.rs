@@ -119,7 +119,7 @@ fn claims(report: &Report<'_>) -> TextTable {
     }
 }
 
-/// A Markdown table with columns that are aligned in the source as well.
+/// A Markdown table whose columns are aligned in the source, too.
 fn aligned(table: &TextTable) -> String {
     let cell = |cell: &Option<String>| Some(escaped(shown(cell)));
     let rows = table.rows.iter().map(|row| row.iter().map(cell).collect()).collect();
@@ -140,7 +140,7 @@ fn aligned(table: &TextTable) -> String {
     line(&mut table.headings.iter().map(String::as_str)) + &rule + &rows
 }
 
-/// `text` on one line, with the markup of Markdown and HTML escaped.
+/// `text` on one line, with Markdown and HTML markup escaped.
 fn escaped(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for c in text.chars() {

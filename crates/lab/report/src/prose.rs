@@ -2,9 +2,9 @@
 
 use pulldown_cmark::{CowStr, Event, Options, Parser, Tag, TagEnd, html};
 
-/// `markdown` as HTML that is well-formed XML. Raw HTML becomes text. A link becomes its text with the target in brackets,
-/// and a picture its description, because the page must not refer to anything outside itself. All headings become level 3,
-/// below those of the page.
+/// `markdown` as HTML that is well-formed XML. Raw HTML becomes text. A link becomes its text with the target in
+/// brackets, and a picture becomes its description, because the page must not refer to external resources. All headings
+/// become level 3, below the headings of the page.
 pub(crate) fn markup(markdown: &str) -> String {
     let mut leads_to: Vec<String> = Vec::new();
     let printable: String = markdown

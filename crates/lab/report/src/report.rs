@@ -1,11 +1,11 @@
-//! The data of a report.
+//! The report: the results of an experiment and the data that are shown with them.
 
 use std::collections::BTreeMap;
 
 use netrig_experiment::{Experiment, FigureData, Legend, Results};
 use netrig_store::Provenance;
 
-/// The results of an experiment, with all that its report shows.
+/// The results of an experiment and all further data that the report shows.
 #[derive(Clone, Debug)]
 pub struct Report<'a> {
     pub(crate) experiment: &'a Experiment,
@@ -17,10 +17,10 @@ pub struct Report<'a> {
     pub(crate) provenance: &'a [Provenance],
 }
 
-/// A picture of a video, beside others in a figure.
+/// A picture from a video. A figure shows several pictures side by side.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Picture {
-    /// The line of the figure that the video belongs to; `None` for the video that was sent.
+    /// The line of the figure to which the video belongs. `None` for the video as it was sent.
     pub legend: Option<Legend>,
     /// The text below the picture.
     pub says: String,
@@ -29,8 +29,8 @@ pub struct Picture {
 }
 
 impl<'a> Report<'a> {
-    /// A report of the `results` of `experiment`, which was read from `text`. It contains the figures over the levels of
-    /// factors. The caller adds figures of single runs: [`Report::with_figure`].
+    /// A report of the `results` of `experiment`, which was read from `text`. It contains the figures over levels of
+    /// factors. The caller adds the figures of single runs with [`Report::with_figure`].
     pub fn new(experiment: &'a Experiment, text: &'a str, results: &'a Results) -> Self {
         let design = &experiment.design;
         let figures = design.figures.iter().filter(|(_, spec)| !spec.is_of_runs());
@@ -61,7 +61,7 @@ impl<'a> Report<'a> {
         Self { readme, ..self }
     }
 
-    /// Adds the machines and builds of its runs.
+    /// Adds the machines and builds that produced the runs.
     #[must_use]
     pub fn with_provenance(self, provenance: &'a [Provenance]) -> Self {
         Self { provenance, ..self }

@@ -4,7 +4,8 @@ use netrig_experiment::{Numbered, Numbers, Sequence};
 
 use crate::chart::{Axis, AxisKind, Chart, ChartMark, Layer, Marks, Panel};
 
-/// The figure of one direction of a connection. `at` is the place of the capture; `caption` describes the run.
+/// The figure of one direction of a connection. `at` is where the packets were captured, and `caption` describes the
+/// run.
 pub fn sequence(seen: &Sequence, at: &str, caption: &str) -> Chart {
     let [from, to] = seen.ends.map(|(address, port)| format!("{address} port {port}"));
     let (protocol, numbers) = match seen.numbers {
@@ -13,7 +14,7 @@ pub fn sequence(seen: &Sequence, at: &str, caption: &str) -> Chart {
     };
     let beyond = window_beyond(seen);
     let window = if beyond.is_some() { Vec::new() } else { line(&seen.window) };
-    // The layers are drawn back to front; the names are in the order of the reader's interest.
+    // The layers are in drawing order. The names are in the order of importance to the reader.
     let layers = [
         ("window", Marks::Trace, window),
         ("acknowledged", Marks::Trace, line(&seen.acknowledged)),
@@ -53,7 +54,8 @@ pub fn sequence(seen: &Sequence, at: &str, caption: &str) -> Chart {
     }
 }
 
-/// How far the window extends beyond the sent data, bytes or chunks; `None` unless it would flatten the rest of the figure.
+/// How far the window extends beyond the sent data, bytes or chunks. `None` unless this distance would compress the
+/// rest of the figure.
 fn window_beyond(seen: &Sequence) -> Option<u64> {
     let data = || seen.sent.iter().chain(&seen.sent_again);
     let (lowest, highest) = (data().map(|span| span.from).min()?, data().map(|span| span.to).max()?);

@@ -13,10 +13,10 @@ use crate::wording::{replications, sign, tally};
 use netrig_core::number::percent;
 use netrig_core::text::{truncated, wrapped};
 
-/// The largest number of points that are listed; beyond it the derived tables replace them.
+/// Largest number of points that are listed. Above it the derived tables are shown instead.
 const MOST_POINTS: usize = 40;
 
-/// The indentation of a claim's sentence, characters.
+/// Width of the verdict at the start of a sentence, and indentation of the lines below it, characters.
 const INDENT: usize = 16;
 
 pub(crate) fn text(report: &Report<'_>, width: usize) -> String {
@@ -77,14 +77,15 @@ fn heading(report: &Report<'_>, sheet: &PointColumns<'_>, width: usize) -> Strin
     format!("{}\n{}\n\n", printable(&results.experiment), wrapped(&facts.join(", "), width, 0))
 }
 
-/// A table of at most `width` characters per line. Columns that do not fit follow below, with the keys repeated.
+/// A table of at most `width` characters per line. Columns that do not fit follow in blocks below, with the key columns
+/// repeated.
 fn columns(table: &TextTable, width: usize) -> String {
     let widths: Vec<usize> = (0..table.headings.len()).map(|n| table.width(n)).collect();
     let keys = widths[..table.keys].iter().map(|w| w + 2).sum::<usize>();
     let mut blocks: Vec<Vec<usize>> = Vec::new();
     let mut used = usize::MAX;
     for (n, wide) in widths.iter().enumerate().skip(table.keys) {
-        // A column and the one that belongs to it stay together, if the width allows it.
+        // A column and the next column that belongs to it are kept together if the width allows it.
         let with = if table.beside.contains(&(n + 1)) { 2 + widths[n + 1] } else { 0 };
         match blocks.last_mut().filter(|_| used + 2 + wide + with <= width) {
             Some(block) => {
@@ -106,7 +107,7 @@ fn columns(table: &TextTable, width: usize) -> String {
         };
         out += if number > 0 { "\n" } else { "" };
         out += &line(&table.headings.iter().map(String::as_str).collect::<Vec<_>>());
-        // Rows without values in a further block are left out.
+        // In a further block, rows without values are omitted.
         let has_values =
             |row: &&Vec<Option<String>>| blocks.len() == 1 || block.iter().any(|n| row[*n].is_some());
         let row = |row: &Vec<Option<String>>| line(&row.iter().map(shown).collect::<Vec<_>>());
@@ -126,7 +127,7 @@ fn warnings(report: &Report<'_>, width: usize) -> String {
     ResultWarning::all(report).iter().map(line).collect()
 }
 
-/// The number of points that agree, and those that differ or are inconclusive; empty if the file sets no margins.
+/// The number of points that agree, and the points that differ or are inconclusive. Empty if the file sets no margins.
 fn agreement(report: &Report<'_>, sheet: &PointColumns<'_>, width: usize) -> String {
     let mut out = String::new();
     for pair in SubstratePair::all(report) {
@@ -164,8 +165,8 @@ fn disagreement(
     wrapped(&printable(&format!("{verdict}{response}{at}: {numbers}")), width, INDENT)
 }
 
-/// `✓ supported     sentence (p < 0.001)`; below it the deciding numbers, the places where the claim fails, and where to see
-/// it. If the claim is not supported, the reason contains the numbers.
+/// `✓ supported sentence (p < 0.001)`. The lines below it show the deciding numbers, the points at which the claim
+/// fails, and the figure or table that shows it. If the claim is not supported, the reason contains the numbers.
 fn claim(line: &ClaimLine<'_>, width: usize) -> String {
     let claim = line.claim;
     let p = line.p().map_or(String::new(), |p| format!(" ({p})"));

@@ -11,20 +11,20 @@ use netrig_core::number::{Estimate, Unit, as_given, relative};
 /// Headings and rows of text. The first `keys` columns identify a row, the others are numbers.
 pub(crate) struct TextTable {
     pub keys: usize,
-    /// Columns that belong to the column before them.
+    /// Indices of columns that belong to the column before them.
     pub beside: Vec<usize>,
     pub headings: Vec<String>,
-    /// The cells of each row; `None` without a value.
+    /// The cells of each row. `None` is a missing value.
     pub rows: Vec<Vec<Option<String>>>,
 }
 
-/// A cell as it is written.
+/// The text of a cell. A dash for a missing value.
 pub(crate) fn shown(cell: &Option<String>) -> &str {
     cell.as_deref().unwrap_or("–")
 }
 
 impl TextTable {
-    /// Every response at every point, without the constant factors.
+    /// Every response at every point. Constant factors are omitted.
     pub fn of_points(report: &Report<'_>, sheet: &PointColumns<'_>) -> Self {
         let substrate = sheet.substrates.then(|| "substrate".to_owned());
         let keys = substrate.into_iter().chain(sheet.varied.iter().map(|name| (*name).to_owned()));
@@ -53,8 +53,8 @@ impl TextTable {
         }
     }
 
-    /// A derived table. Behind each column that has values of the paper is a column with these values and the relative difference
-    /// of ours from them.
+    /// A derived table. If the paper has values for a column, the next column has these values and the relative
+    /// difference of the measured values from them.
     pub fn of_table(report: &Report<'_>, table: &TableResult) -> Self {
         let units = column_units(report, table);
         let has_paper = |n: usize| table.rows.iter().any(|row| row.cells[n].paper.is_some());
@@ -82,7 +82,7 @@ impl TextTable {
         }
     }
 
-    /// The n-th column's width in characters.
+    /// The width of column `n` in characters.
     pub fn width(&self, n: usize) -> usize {
         let cells = self.rows.iter().map(|row| shown(&row[n])).chain([self.headings[n].as_str()]);
         cells.map(|cell| cell.chars().count()).max().unwrap_or(0)
@@ -94,12 +94,12 @@ fn ours(cell: &TableCell, unit: &Unit, most: u32) -> Option<String> {
     Some(estimate.written(unit).to_string() + &of_fewer(cell.n, most))
 }
 
-/// The suffix of a mean over fewer runs than another mean of its row. In the missing runs the response had no value.
+/// The suffix of a mean over fewer runs than another mean of the same row. In the other runs the response had no value.
 fn of_fewer(n: u32, most: u32) -> String {
     if n < most { format!(" (n = {n})") } else { String::new() }
 }
 
-/// `≈ 54 (+5.1 %)`; empty if the paper has no value.
+/// The paper's value and the relative difference, such as `≈ 54 (+5.1 %)`. Empty if the paper has no value.
 fn theirs(cell: &TableCell, unit: &Unit) -> String {
     let Some(paper) = &cell.paper else { return String::new() };
     let about = if paper.approximate { "≈ " } else { "" };
@@ -108,7 +108,7 @@ fn theirs(cell: &TableCell, unit: &Unit) -> String {
     format!("{about}{}{difference}", as_given(unit.convert(paper.value)))
 }
 
-/// `text`, padded with spaces to `width` characters; aligned to the right if `right`.
+/// `text`, padded with spaces to `width` characters. Aligned to the right if `right`.
 pub(crate) fn padded(text: &str, width: usize, right: bool) -> String {
     let fill = " ".repeat(width.saturating_sub(text.chars().count()));
     if right { fill + text } else { text.to_owned() + &fill }

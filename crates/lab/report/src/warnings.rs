@@ -1,4 +1,4 @@
-//! Warnings that a reader should see before trusting the results, the same in every format of the report.
+//! Warnings that a reader should see before using the results. They are the same in every format of the report.
 
 use std::collections::BTreeMap;
 
@@ -12,15 +12,15 @@ use netrig_core::text::words;
 /// A reason to doubt results.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub(crate) struct ResultWarning {
-    /// The subject: `2 of 3 points failed`, `The file, line 7`.
+    /// The subject, such as `2 of 3 points failed` or `The file, line 7`.
     pub what: String,
     /// The reason.
     pub why: String,
-    /// The affected points; empty if all points or the file are affected.
+    /// The affected points. Empty if the warning concerns all points or the file.
     pub places: Vec<String>,
 }
 
-/// The number of points that are named in a list; the others are counted.
+/// Largest number of points that are named in a list. Further points are counted.
 pub(crate) const NAMED: usize = 6;
 
 impl ResultWarning {
@@ -48,17 +48,18 @@ impl ResultWarning {
         all
     }
 
-    /// The first places, and the number of further ones in words.
+    /// The names of the first affected points, and the number of further points in words.
     pub fn named_places(&self) -> impl Iterator<Item = String> {
         let more = self.places.len().checked_sub(NAMED + 1).map(|more| format!("and {} more", more + 1));
         self.places.iter().take(NAMED).cloned().chain(more)
     }
 }
 
-/// The share of runs up to which a possibly absent outcome is not reported.
+/// The largest share of runs in which an outcome may occur that these runs may have missed, without a warning.
 const NEGLIGIBLE: f64 = 0.05;
 
-/// The warning about outcomes that the smallest number of runs behind a supported claim may miss.
+/// The warning that claims are supported by few runs, so that rare outcomes may be absent. It uses the smallest number
+/// of runs of a supported claim.
 fn supported_by_few(report: &Report<'_>) -> Option<ResultWarning> {
     let (n, unseen) = report.results.most_unseen().filter(|(_, unseen)| *unseen > NEGLIGIBLE)?;
     Some(ResultWarning {
@@ -68,7 +69,7 @@ fn supported_by_few(report: &Report<'_>) -> Option<ResultWarning> {
     })
 }
 
-/// Tables without the paper's values, because these depend on levels that were not run.
+/// The warnings about tables that omit the paper's values, because these depend on levels that were not run.
 fn without_paper(report: &Report<'_>) -> impl Iterator<Item = ResultWarning> {
     let design = &report.experiment.design;
     report.results.tables.iter().filter_map(|table| {
@@ -98,7 +99,7 @@ fn place(point: &PointResult) -> String {
 
 const NO_REASON: &str = "no reason is given";
 
-/// A warning for each reason, with the number of its points or runs and with their places. `what` names that number.
+/// One warning for each reason, with the number of affected points or runs and the points. `what` formats the number.
 fn by_reason<'a>(
     found: impl Iterator<Item = (&'a str, usize, &'a PointResult)>,
     what: impl Fn(usize) -> String,
@@ -120,7 +121,7 @@ fn by_reason<'a>(
     reasons.into_iter().map(warning).collect()
 }
 
-/// The points with this status.
+/// The warnings about points with this status.
 fn ended(report: &Report<'_>, status: Status) -> Vec<ResultWarning> {
     let all = &report.results.points;
     let ended = all.iter().filter(|point| point.status == status);
@@ -128,7 +129,7 @@ fn ended(report: &Report<'_>, status: Status) -> Vec<ResultWarning> {
     by_reason(ended, |count| format!("{count} of {} {}", counted(all.len(), "point"), word(status)))
 }
 
-/// Invalid runs. Every response of a point lists the same runs, so one response is enough.
+/// The warnings about invalid runs. Every response of a point lists the same runs, so one response is enough.
 fn discarded(report: &Report<'_>) -> Vec<ResultWarning> {
     let runs = report.results.points.iter().flat_map(|point| {
         let runs = point.responses.values().next().map_or(&[][..], |response| &response.runs);
@@ -139,7 +140,7 @@ fn discarded(report: &Report<'_>) -> Vec<ResultWarning> {
     by_reason(invalid, |count| format!("{} not counted", counted(count, "run")))
 }
 
-/// Points with valid results that have a remark.
+/// The warnings about points with valid results that have a remark.
 fn remarked(report: &Report<'_>) -> Vec<ResultWarning> {
     let points = report.results.points.iter();
     let remarks = points.flat_map(|point| point.remarks.iter().map(move |remark| (remark, point)));
@@ -147,7 +148,7 @@ fn remarked(report: &Report<'_>) -> Vec<ResultWarning> {
     by_reason(remarks, |count| format!("{} marked", counted(count, "run")))
 }
 
-/// Responses that only some valid runs of a point measured; the mean uses these runs.
+/// The warnings about responses that only some valid runs of a point measured. The mean uses only these runs.
 fn measured_by_some(report: &Report<'_>) -> Vec<ResultWarning> {
     of_runs(
         report,
@@ -162,7 +163,7 @@ fn measured_by_some(report: &Report<'_>) -> Vec<ResultWarning> {
     )
 }
 
-/// Responses with values that are doubtful by a test of their run.
+/// The warnings about responses with values that are doubtful according to a test of the run.
 fn doubtful(report: &Report<'_>) -> Vec<ResultWarning> {
     of_runs(
         report,
@@ -171,8 +172,8 @@ fn doubtful(report: &Report<'_>) -> Vec<ResultWarning> {
     )
 }
 
-/// Warnings about the valid runs of each response for which `meant` returns true. Its second argument is the number of runs that
-/// measured the response at the point. The reason is that of the first such run.
+/// Warnings about the valid runs of each response for which `meant` returns true. The second argument of `meant` is the
+/// number of runs that measured the response at the point. The reason is the reason of the first such run.
 fn of_runs(
     report: &Report<'_>,
     meant: impl Fn(&RunValue, u32) -> bool,

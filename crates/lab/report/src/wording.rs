@@ -1,4 +1,4 @@
-//! Texts for names, levels, counts and verdicts, the same in every format of the report.
+//! Texts for names, levels, counts and verdicts. They are the same in every format of the report.
 
 use netrig_core::number;
 use netrig_core::text::words;
@@ -6,7 +6,7 @@ use netrig_experiment::{ClaimVerdict, Legend, Level, LevelValue, Status};
 
 use crate::{Picture, Report};
 
-/// The replications in `counts`: `n = 5`, `n = 3 to 10`; `None` if it is empty.
+/// The numbers of replications in `counts`, such as `n = 5` or `n = 3 to 10`. `None` if `counts` is empty.
 pub(crate) fn replications(counts: impl IntoIterator<Item = u32>) -> Option<String> {
     let extremes = counts.into_iter().fold(None, |seen: Option<(u32, u32)>, n| match seen {
         Some((low, high)) => Some((low.min(n), high.max(n))),
@@ -16,7 +16,8 @@ pub(crate) fn replications(counts: impl IntoIterator<Item = u32>) -> Option<Stri
         .map(|(low, high)| if low == high { format!("n = {low}") } else { format!("n = {low} to {high}") })
 }
 
-/// A level, with its factor's name if the level alone is not clear: `tcp`, but `down for 5 s`, `shape 1.5` and `sack: true`.
+/// A level. The factor's name is added if the level alone is not clear: `tcp`, but `down for 5 s`, `shape 1.5` and
+/// `sack: true`.
 pub(crate) fn level_in_words(factor: &str, level: &Level) -> String {
     match level.looks_like() {
         LevelValue::Switch(_) => format!("{}: {level}", words(factor)),
@@ -31,10 +32,10 @@ pub(crate) fn levels_in_words<'a>(levels: impl IntoIterator<Item = (&'a String, 
     levels.collect::<Vec<_>>().join(", ")
 }
 
-/// The line of a figure: `goodput, tcp, down for 5 s (sim), web over primary`.
+/// The name of a line in a figure, such as `goodput, tcp, down for 5 s (sim), web over primary`.
 pub(crate) fn legend_in_words(legend: &Legend) -> String {
     let Legend { response, levels, substrate, member, path } = legend;
-    // A factor may already state the response of a point.
+    // A factor of the point may already name the response.
     let is_stated = |name: &&String| levels.first().is_some_and(|(_, level)| level.text() == name.as_str());
     let response = response.as_ref().filter(|name| !is_stated(name)).map(|name| words(name));
     let levels = levels.iter().map(|(factor, level)| level_in_words(factor, level));
@@ -46,13 +47,13 @@ pub(crate) fn legend_in_words(legend: &Legend) -> String {
 }
 
 impl Picture {
-    /// Its title.
+    /// The title of the picture.
     pub fn title(&self) -> String {
         self.legend.as_ref().map_or_else(|| "as it was sent".to_owned(), legend_in_words)
     }
 }
 
-/// `text` with a capital letter at its start and a full stop at its end; an empty text stays empty.
+/// `text` with a capital letter at its start and a full stop at its end. An empty text stays empty.
 pub(crate) fn sentence(text: &str) -> String {
     let mut letters = text.trim_end_matches('.').chars();
     letters.next().map_or(String::new(), |first| first.to_uppercase().chain(letters).chain(['.']).collect())
@@ -68,7 +69,7 @@ pub(crate) const fn word(status: Status) -> &'static str {
     }
 }
 
-/// A sign for a verdict, so that it is clear without colour.
+/// The symbol of a verdict, so that the verdict is clear without colour.
 pub(crate) const fn sign(verdict: ClaimVerdict) -> &'static str {
     match verdict {
         ClaimVerdict::Supported => "✓",
@@ -78,7 +79,7 @@ pub(crate) const fn sign(verdict: ClaimVerdict) -> &'static str {
     }
 }
 
-/// The number of claims for each verdict; verdicts without claims are left out.
+/// The number of claims for each verdict. Verdicts without claims are omitted.
 pub(crate) fn counts(report: &Report<'_>) -> impl Iterator<Item = (usize, ClaimVerdict)> {
     let all =
         [ClaimVerdict::Supported, ClaimVerdict::Refuted, ClaimVerdict::Inconclusive, ClaimVerdict::NotTested];
@@ -86,7 +87,7 @@ pub(crate) fn counts(report: &Report<'_>) -> impl Iterator<Item = (usize, ClaimV
     all.into_iter().map(move |verdict| (count(verdict), verdict)).filter(|(count, _)| *count > 0)
 }
 
-/// The verdicts in words: `8 claims: 7 supported, 1 refuted`; empty without claims.
+/// The verdicts in words, such as `8 claims: 7 supported, 1 refuted`. Empty without claims.
 pub(crate) fn tally(report: &Report<'_>) -> String {
     let named: Vec<String> =
         counts(report).map(|(count, verdict)| format!("{count} {}", verdict.name())).collect();

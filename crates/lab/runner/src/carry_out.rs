@@ -1,4 +1,4 @@
-//! The loop that hands runs to workers and records their results.
+//! The loop that gives runs to workers and records their results.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -17,46 +17,46 @@ use crate::progress::time_left;
 use crate::workers::{WorkerContext, Workers};
 use crate::{ProgressListener, RunEvent, RunTally, RunnerError};
 
-/// The plan to be carried out, and how.
+/// The plan to execute, and options of the execution.
 #[derive(Clone, Copy)]
 pub struct PlanRequest<'a> {
     /// The experiment, with its levels, replications and seed.
     pub experiment: &'a Experiment,
-    /// The substrates, in their order: a substrate in real time must have the machine to itself.
+    /// The substrates, in the order of execution. A substrate in real time must have the machine to itself.
     pub substrates: &'a [&'a dyn Substrate],
-    /// The machine and the build. The build is a part of each run's identity.
+    /// The machine and the build. The build is part of the identity of each run.
     pub provenance: &'a Provenance,
-    /// The number of runs at the same time; by default the number of processors. The substrate's parallelism is the
+    /// The number of concurrent runs. By default the number of processors. The parallelism of the substrate is the
     /// upper limit.
     pub jobs: Option<NonZeroUsize>,
-    /// How stored runs that failed or are invalid are treated.
+    /// Whether stored runs that failed or are invalid are executed again.
     pub earlier: EarlierRuns,
-    /// The runs to execute; `None` for those that the stopping rule asks for.
+    /// The runs to execute. `None` for the runs that the stopping rule requires.
     pub chosen: Option<&'a [PlannedRun]>,
-    /// Whether to keep the time series and the notes of each run. A run that the store has without them is not
-    /// repeated.
+    /// Whether to keep the time series and the notes of each run. If the store already has a run without them, the run
+    /// is not repeated.
     pub traced: bool,
-    /// Set by another thread to stop.
+    /// Another thread sets this flag to stop the execution.
     pub cancel: &'a AtomicBool,
 }
 
 /// The results of a plan.
 #[derive(Clone, Debug, Default)]
 pub struct PlanOutcome {
-    /// Every point on every substrate: substrate by substrate, in the order of the plan.
+    /// The runs of every point on every substrate: substrate by substrate, in the order of the plan.
     pub points: Vec<PointRuns>,
     /// Whether runs are missing because of cancellation. The completed runs are in the store and in `points`.
     pub interrupted: bool,
     /// Runs that the store already had.
     pub found: u64,
-    /// Runs that were executed, valid or not.
+    /// Number of runs that were executed, valid or not.
     pub ran: u64,
 }
 
 /// Executes the runs that the store does not have, and returns the results of all points of the experiment.
 ///
 /// This thread records each run as soon as it ends. If `request.cancel` is set, the runs in progress are cancelled, and
-/// those that have ended are kept.
+/// the runs that have ended are kept.
 ///
 /// # Errors
 /// If the store fails, the stopping rule is invalid, or a thread cannot be started. Failed runs, points that a substrate
@@ -84,8 +84,8 @@ pub fn carry_out(
     Ok(ended)
 }
 
-/// The results of the experiment that `store` has from this `build`, as [`carry_out`] returned them. Nothing is run or written.
-/// If runs are missing, `interrupted` is set.
+/// The results of the experiment that `store` has from this `build`, in the form in which [`carry_out`] returned them.
+/// No run is executed, and nothing is written. If runs are missing, `interrupted` is set.
 ///
 /// # Errors
 /// If the store cannot be read, or the stopping rule is invalid.
@@ -104,8 +104,8 @@ pub fn found(
     Ok(ended)
 }
 
-/// The runs that `store` lacks, in the order in which [`carry_out`] would execute them: replication by replication. Replications that
-/// the stopping rule asks for only after these are not among them.
+/// The runs that `store` lacks, in the order in which [`carry_out`] would execute them: replication by replication. The
+/// list does not contain replications that the stopping rule may require later, after the results of these runs.
 ///
 /// # Errors
 /// If the store cannot be read, or the stopping rule is invalid.
@@ -121,12 +121,12 @@ pub fn missing(
     Ok(PendingRuns::new(&scope, earlier, filed_in(store, experiment)?, store)?.planned())
 }
 
-/// The version of the experiment's file in a store, if it has it.
+/// The key of this version of the experiment's file in the store. `None` if the store does not have it.
 fn filed_in(store: &Store, experiment: &Experiment) -> Result<Option<ExperimentId>, RunnerError> {
     Ok(store.experiment(&experiment.design.name, experiment.text())?)
 }
 
-/// The identities of runs in the store, in their order; `None` for a point that cannot be run.
+/// The identities of `runs` in the store, in the same order. `None` for a run of a point that cannot be run.
 ///
 /// # Errors
 /// If the stopping rule is invalid.
@@ -141,9 +141,9 @@ pub fn identities(
     Ok(runs.iter().map(|run| scope.identity(run.point, run.replication).ok()).collect())
 }
 
-/// The first valid run of each point of the plan, in its order; `None` if `store` has none on this substrate from this
-/// `build`. A figure of single runs on a real substrate shows this run for its point; the
-/// simulator repeats its replication 1.
+/// The first valid run of each point of the plan, in the order of the plan. `None` if `store` has none on this
+/// substrate from this `build`. On a real-time substrate, figures of single runs show this run for its point. The
+/// simulator repeats replication 1 instead.
 ///
 /// # Errors
 /// If the store cannot be read, or the stopping rule is invalid.
@@ -167,7 +167,7 @@ impl PlanOutcome {
     }
 }
 
-/// The plan of an experiment, its stopping rule and its reduction; the same for every substrate.
+/// The plan of an experiment, its stopping rule and the reduction of samples. They are the same for every substrate.
 struct PreparedPlan {
     plan: Plan,
     rule: StoppingRule,
@@ -187,8 +187,8 @@ impl PreparedPlan {
     }
 }
 
-/// The reduction of a run's samples, as text. It does not contain the interval method and the margins of agreement,
-/// because they do not affect a run.
+/// The reduction of a run's samples, as text. The text omits the interval method and the margins of agreement, because
+/// these do not affect a run.
 fn description(experiment: &Experiment) -> String {
     let responses: BTreeMap<&str, _> = experiment
         .design
@@ -222,7 +222,7 @@ struct SubstrateRuns<'a> {
     store: &'a mut Store,
     progress: &'a mut dyn ProgressListener,
     tally: RunTally,
-    /// The sum of the durations of all runs.
+    /// The sum of the durations of all executed runs.
     busy: Duration,
     cancelled: u64,
     jobs: usize,
@@ -274,7 +274,7 @@ impl<'a> SubstrateRuns<'a> {
         std::thread::scope(|scope| {
             let mut workers = Workers::start(scope, context, self.jobs)?;
             let done = self.drive(&mut workers, &halt);
-            // If the store failed, runs may still be in progress, and their results are no longer needed.
+            // If the store failed, runs may still be in progress. Their results are no longer needed.
             halt.store(true, Ordering::Relaxed);
             done
         })
@@ -306,7 +306,7 @@ impl<'a> SubstrateRuns<'a> {
         }
     }
 
-    /// Records a run that ended, and updates the pending runs.
+    /// Records a run that has ended, and updates the pending runs.
     fn record(
         &mut self,
         pending: PendingRun,
@@ -334,7 +334,7 @@ impl<'a> SubstrateRuns<'a> {
         let recorded = self.store.record(&entry)?;
         let stored = match recorded {
             RecordOutcome::Stored => None,
-            // Another process recorded the run first. The stored result is the valid one.
+            // Another process recorded the run first. The valid result is the stored one.
             RecordOutcome::AlreadyThere => {
                 self.pending_runs.step_aside();
                 self.store.run(&entry.identity)?
@@ -353,8 +353,8 @@ impl<'a> SubstrateRuns<'a> {
         Ok(())
     }
 
-    /// Files the runs that the store had under this experiment. This comes after the new runs: if the process is killed
-    /// before, the next start finds them again.
+    /// Adds the runs that the store already had to this experiment, as replications. This happens after the new runs
+    /// are recorded. If the process is killed before that, the next start finds these runs again.
     fn file(&mut self) -> Result<(), RunnerError> {
         Ok(self.pending_runs.file(self.place.experiment, self.store)?)
     }

@@ -1,4 +1,4 @@
-//! Executes one run: from the samples of its substrate to the data that the store keeps.
+//! Executes one run: reduces the samples of the substrate to the data that the store keeps.
 
 use std::any::Any;
 use std::collections::{BTreeMap, BTreeSet};
@@ -29,7 +29,7 @@ pub(crate) fn execute(
     cancel: &AtomicBool,
 ) -> Option<ExecutedRun> {
     let start = Instant::now();
-    // Unwind safe: the closure owns all state that a panic can leave inconsistent.
+    // Unwind safe, because the closure owns all state that a panic may leave inconsistent.
     let caught = catch_unwind(AssertUnwindSafe(|| attempt(substrate, experiment, run, traced, cancel)));
     let took = start.elapsed();
     let failed = |why| ExecutedRun {
@@ -89,7 +89,7 @@ fn attempt(
     })
 }
 
-/// The error of a run that breaks the contract of every substrate: each packet is accounted for.
+/// The error text of a run that violates the contract of every substrate: each packet is accounted for.
 fn imbalance(balance: &Balance) -> String {
     let Balance { offered, duplicated, delivered, dropped, inside } = balance;
     format!(
@@ -107,7 +107,7 @@ fn message(panic: &(dyn Any + Send)) -> &str {
         .unwrap_or("the panic has no message")
 }
 
-/// The sink of a run: the reduction, and the trace of the samples that are kept.
+/// The sink of a run. It has the reduction, and the trace with the samples that are kept.
 struct RunSink {
     reduction: Reduction,
     trace: Trace,
@@ -118,13 +118,14 @@ struct RunSink {
 enum TraceSelection {
     /// All time series and notes, because a trace was requested.
     All,
-    /// These quantities, by name, of these subjects.
+    /// These quantities (by name) of these subjects.
     Some(BTreeSet<(Subject, &'static str)>),
 }
 
 impl TraceSelection {
-    /// The samples that figures of a report need and that cannot be obtained later. Pictures of a video need the packets that
-    /// arrived. A figure over time shows the measured run, and a run in real time cannot be repeated.
+    /// The samples that figures of a report need and that cannot be obtained later. Pictures of a video need the
+    /// packets that arrived. A figure over time shows the run that was measured, and a run in real time cannot be
+    /// repeated later.
     fn for_figures(substrate: &dyn Substrate, experiment: &Experiment, run: &Run) -> Self {
         let flows = (0..).zip(&run.scenario.flows).filter(|(_, flow)| flow.video().is_some());
         let of_videos =
@@ -136,7 +137,7 @@ impl TraceSelection {
         Self::Some(of_videos.chain(drawn).collect())
     }
 
-    /// Whether samples of the quantity are kept for any subject.
+    /// Whether samples of the quantity are kept for at least one subject.
     fn wants(&self, quantity: &'static Quantity) -> bool {
         match self {
             Self::All => true,
@@ -152,7 +153,7 @@ impl TraceSelection {
     }
 }
 
-/// The quantities that show which packets of a video arrived, and when.
+/// The quantities that record which packets of a video arrived, and when.
 static VIDEO: [&Quantity; 3] = [&quantity::DATAGRAMS_SENT, &quantity::MEDIA_NUMBER, &quantity::MEDIA_DELAY];
 
 impl Sink for RunSink {
@@ -164,7 +165,7 @@ impl Sink for RunSink {
     }
 
     fn note(&mut self, note: Note) {
-        // Output of other programs is always kept: it is their only trace.
+        // The output of other programs is always kept, because it is the only record of what they did.
         if self.wants_notes() || matches!(note.subject, Subject::Node(_)) {
             self.trace.note(note);
         }
@@ -204,7 +205,7 @@ fn notes(trace: &Trace, scenario: &Scenario) -> Vec<NoteLine> {
         text: note.text.clone(),
     };
     let mut lines: Vec<_> = trace.notes().iter().map(one).collect();
-    // In real time, notes arrive from several sources.
+    // In real time, the notes of several sources are not in the order of time.
     lines.sort_by_key(|line| line.at);
     lines
 }

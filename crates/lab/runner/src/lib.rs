@@ -1,5 +1,5 @@
-//! Carries out an experiment's plan: a run that the store does not have is executed on its substrate, recorded at once, and
-//! reduced to a record for the judge.
+//! Executes the plan of an experiment. A run that the store does not have is executed on its substrate, recorded
+//! immediately, and reduced to a record from which claims are judged.
 //!
 //! Results do not depend on the number of workers or on the order in which runs end: replications are judged in their
 //! order, 1 to n, and runs beyond a decision are ignored. If a run panics, fails or does not account for its packets,
@@ -32,7 +32,7 @@ pub use progress::{ProgressListener, RunEvent, RunTally};
 pub use recorded::{StoredResults, recorded};
 pub use trial::trial;
 
-// The tests of the public interface, in one test binary with the unit tests.
+// The tests of the public interface are in the same test binary as the unit tests.
 #[cfg(test)]
 extern crate self as netrig_runner;
 #[cfg(test)]

@@ -5,9 +5,9 @@ use std::fs;
 
 use netrig_store::Provenance;
 
-/// The provenance of the runs of this process. `build` is netrig's version and commit. `settings` lists sysctls that affect
-/// the substrates (`net.ipv4.tcp_congestion_control`); a sysctl that this machine does not have is left out. A fact that
-/// cannot be read has a default or is empty.
+/// The provenance of the runs of this process. `build` is netrig's version and commit. `settings` lists the sysctls
+/// that affect the substrates, such as `net.ipv4.tcp_congestion_control`. A sysctl that this machine does not have is
+/// omitted. A fact that cannot be read has a default or is empty.
 pub fn provenance(build: &str, settings: &[&str]) -> Provenance {
     let kept = settings.iter().filter_map(|name| Some(((*name).to_owned(), sysctl(name)?)));
     Provenance {
@@ -21,13 +21,13 @@ pub fn provenance(build: &str, settings: &[&str]) -> Provenance {
     }
 }
 
-/// The value of a sysctl. Each sequence of white space becomes one space.
+/// The value of a sysctl. Each sequence of white space is replaced by one space.
 fn sysctl(name: &str) -> Option<String> {
     let text = fs::read_to_string(format!("/proc/sys/{}", name.replace('.', "/"))).ok()?;
     Some(text.split_whitespace().collect::<Vec<_>>().join(" "))
 }
 
-/// `PRETTY_NAME` of os-release(5).
+/// The value of `PRETTY_NAME` in os-release(5).
 fn os() -> Option<String> {
     field(&fs::read_to_string("/etc/os-release").ok()?, "PRETTY_NAME", '=')
 }
@@ -36,7 +36,8 @@ fn cpu() -> Option<String> {
     field(&fs::read_to_string("/proc/cpuinfo").ok()?, "model name", ':')
 }
 
-/// The value of the first line `name = value`, without quotes around it. `between` separates name and value.
+/// The value of the first line `name = value`, without quotes around the value. `between` is the separator, such as
+/// `=`.
 fn field(text: &str, name: &str, between: char) -> Option<String> {
     let mut lines = text.lines().filter_map(|line| line.split_once(between));
     let (_, value) = lines.find(|(found, _)| found.trim() == name)?;

@@ -1,6 +1,6 @@
-//! The pending runs on one substrate, their order, and the results so far.
+//! The pending runs on one substrate, their order, and the results up to now.
 //!
-//! It has no threads and no clock. Its caller reports each run that ended, and asks for the next one.
+//! This module has no threads and no clock. The caller reports each run that has ended, and asks for the next run.
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
@@ -17,49 +17,50 @@ use netrig_store::{Enrolment, ExperimentId, RunEnd, Store, StoreError, StoredRes
 pub(crate) struct PendingRuns<'a> {
     scope: &'a SubstratePlan<'a>,
     past: EarlierRuns,
-    /// Whether the runs were chosen by the caller, and not by the stopping rule.
+    /// Whether the caller, and not the stopping rule, chose the runs.
     is_chosen: bool,
     points: Vec<PointState>,
-    /// The waiting runs, by replication and then by the point's place. Every point has its first replication before any has
-    /// its second, so an interrupted sweep covers all points. Their identities are computed again: there may be a million.
+    /// The waiting runs, as (replication, index of the point). Every point has its first replication before any point
+    /// has its second, so an interrupted sweep covers all points. Identities are computed again instead of stored,
+    /// because there may be a million runs.
     waiting: BTreeSet<(u32, usize)>,
-    /// The runs that the store has of the point that is looked at, by identity, each with the number under which it is filed.
-    /// They are read together: one query for each run takes several times as long.
+    /// The stored runs of the point that is being examined, by identity, each with the replication number under which
+    /// it is filed. They are read together, because one query for each run takes several times as long.
     filed: BTreeMap<String, (u32, StoredRun)>,
-    /// The points and replications that need a run, while it waits or is in progress. Points whose runs have the same
-    /// identity share one.
+    /// The (point, replication) pairs that need a run that waits or is in progress, by identity. Points whose runs have
+    /// the same identity share one run.
     wanted_by: BTreeMap<String, Vec<(usize, u32)>>,
-    /// Replications that are not yet filed under this experiment in the store.
+    /// Replications that the store does not list under this experiment yet.
     unfiled: Vec<(usize, u32, String)>,
     names: ResponseNames,
     /// Runs that the store already had.
     pub(crate) found: u64,
-    /// The place of the point at which to continue within a round of replications.
+    /// The index of the point at which the next run is taken within a round of replications.
     cursor: usize,
 }
 
-/// How stored runs that failed or are invalid are treated.
+/// Whether stored runs that failed or are invalid are executed again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum EarlierRuns {
     /// They are executed again.
     TriedAgain,
-    /// They are results: nothing is run.
+    /// They count as results: no run is executed.
     Stands,
 }
 
-/// The plan on one substrate: all that its runs have in common.
+/// The plan on one substrate, and the data that all its runs share.
 pub(crate) struct SubstratePlan<'a> {
     pub(crate) substrate: &'a dyn Substrate,
     pub(crate) plan: &'a Plan,
     pub(crate) rule: &'a StoppingRule,
-    /// The reduction of the samples, as text: a part of each run's identity.
+    /// The reduction of the samples, as text. It is part of the identity of each run.
     pub(crate) reduction: &'a str,
     pub(crate) build: &'a str,
-    /// The point whose identities were asked for last.
+    /// The point for which an identity was computed last.
     pub(crate) last: RefCell<Option<LastPoint>>,
 }
 
-/// A point whose replications are looked up one after the other: it is resolved and described once.
+/// A point whose replications are looked up one after the other. Its scenario is resolved only once.
 pub(crate) struct LastPoint {
     place: usize,
     run: Run,
@@ -70,14 +71,14 @@ struct PointState {
     point: Point,
     /// The last replication that was requested.
     asked: u32,
-    /// The runs that ended, in any order.
+    /// The runs that have ended, in any order.
     records: Vec<RunRecord>,
     end: Option<PointEnd>,
 }
 
-/// Why a point gets no more runs.
+/// Why no more runs of a point are executed.
 enum PointEnd {
-    /// Replications 1 to this one decide.
+    /// The result uses replications 1 to this one.
     Enough(u32),
     /// The point cannot be run.
     Refused(Status, String),
@@ -92,7 +93,7 @@ pub struct PlannedRun {
     pub replication: u32,
 }
 
-/// A run to be executed.
+/// A run that waits or is in progress.
 #[derive(Debug)]
 pub(crate) struct PendingRun {
     pub(crate) identity: String,
@@ -129,7 +130,8 @@ impl<'a> PendingRuns<'a> {
         Ok(pending_runs)
     }
 
-    /// Those of `chosen` that the store does not have, without a stopping rule. Points that cannot be run are left out.
+    /// The runs among `chosen` that the store does not have. The stopping rule is not used, and points that cannot be
+    /// run are omitted.
     pub(crate) fn chosen(
         scope: &'a SubstratePlan<'a>,
         chosen: &[PlannedRun],
@@ -170,7 +172,8 @@ impl<'a> PendingRuns<'a> {
         self.waiting.len() as u64
     }
 
-    /// The next run to execute. If another process has recorded a run since it was requested, that run counts as found.
+    /// The next run to execute. If another process has recorded this run in the meantime, it counts as found, and the
+    /// search continues.
     pub(crate) fn next(&mut self, store: &Store) -> Result<Option<PendingRun>, StoreError> {
         while let Some((replication, place)) = self.take() {
             let Some(identity) = self.identity_of_waiting(place, replication) else { continue };
@@ -188,11 +191,11 @@ impl<'a> PendingRuns<'a> {
         Ok(None)
     }
 
-    /// The identity under which a run waits.
+    /// The identity of a waiting run.
     fn identity_of_waiting(&self, place: usize, replication: u32) -> Option<String> {
         let is_it = |wanting: &[(usize, u32)]| wanting.contains(&(place, replication));
         let computed = self.scope.identity(place, replication).ok();
-        // The substrate may have become unable to identify its runs since.
+        // The substrate may have become unable to compute identities in the meantime.
         computed
             .filter(|identity| self.wanted_by.get(identity).is_some_and(|wanting| is_it(wanting)))
             .or_else(|| {
@@ -203,7 +206,8 @@ impl<'a> PendingRuns<'a> {
             })
     }
 
-    /// Takes the first run of the earliest round from the cursor on, or else the first of that round.
+    /// Takes a run of the earliest round: the first one at or after the cursor or, if there is none, the first one of
+    /// the round.
     fn take(&mut self) -> Option<(u32, usize)> {
         let first = self.waiting.first()?;
         let round = first.0;
@@ -211,15 +215,16 @@ impl<'a> PendingRuns<'a> {
         self.waiting.take(&next)
     }
 
-    /// Moves the cursor to a random point. It is called when another process on the same store recorded a run first: if both
-    /// continued at the same place, each would repeat the runs of the other. The place is random because the other process
-    /// may move as well. Results do not depend on it.
+    /// Moves the cursor to a random point. Called when another process with the same store has recorded a run first: if
+    /// both processes continued at the same point, each would repeat the runs of the other. The point is random because
+    /// the other process may move its cursor as well. Results do not depend on the cursor.
     pub(crate) fn step_aside(&mut self) {
         let chance = RandomState::new().build_hasher().finish();
         self.cursor = (chance % self.scope.plan.len().max(1) as u64) as usize;
     }
 
-    /// Keeps the result of a run in memory for each replication that needs it. `filed` is the one under which the store has it.
+    /// Keeps the result of a run in memory for each replication that needs it. `filed` is the replication under which
+    /// the store has the run.
     pub(crate) fn ended(
         &mut self,
         identity: &str,
@@ -246,7 +251,7 @@ impl<'a> PendingRuns<'a> {
         self.ended(&stored.identity, &stored.end, &stored.responses, None, store)
     }
 
-    /// Files the unfiled runs as replications of the experiment's points.
+    /// Adds the runs in `unfiled` to the store as replications of points of the experiment.
     pub(crate) fn file(&mut self, experiment: ExperimentId, store: &mut Store) -> Result<(), StoreError> {
         if self.unfiled.is_empty() {
             return Ok(());
@@ -275,7 +280,7 @@ impl<'a> PendingRuns<'a> {
         self.points[place].records.push(self.names.record(replication, seed, end, responses));
     }
 
-    /// Requests the next replications of the point, until it has enough or must wait for runs.
+    /// Requests further replications of the point, until the stopping rule is satisfied or must wait for runs.
     fn advance(&mut self, place: usize, store: &Store) -> Result<(), StoreError> {
         loop {
             if self.is_chosen {
@@ -304,8 +309,8 @@ impl<'a> PendingRuns<'a> {
         }
     }
 
-    /// The stored run, and whether it is filed under this replication; `None` if the store does not have it or it is to be executed
-    /// again.
+    /// The stored run, and whether the store lists it under this replication. `None` if the store does not have it, or
+    /// if it must be executed again.
     fn stored(
         &mut self,
         store: &Store,
@@ -319,7 +324,7 @@ impl<'a> PendingRuns<'a> {
         Ok(found.filter(|(run, _)| self.past == EarlierRuns::Stands || run.end.is_valid()))
     }
 
-    /// Takes a run from the store, or adds it to the waiting ones.
+    /// Uses the run of the store, or adds the run to the waiting runs.
     fn want(&mut self, place: usize, replication: u32, store: &Store) -> Result<(), StoreError> {
         let identity = match self.scope.identity(place, replication) {
             Ok(identity) => identity,
@@ -343,8 +348,8 @@ impl<'a> PendingRuns<'a> {
         Ok(())
     }
 
-    /// Ends the point: replications 1 to `last` decide. Its later waiting runs are dropped, unless another point needs
-    /// them.
+    /// Ends the point with replications 1 to `last`. Later runs of the point that still wait are removed, unless
+    /// another point needs them.
     fn close(&mut self, place: usize, last: u32) {
         let asked = self.points[place].asked;
         self.points[place].end = Some(PointEnd::Enough(last));
@@ -366,7 +371,7 @@ impl<'a> PendingRuns<'a> {
         }
     }
 
-    /// The results, in the order of the plan.
+    /// The results of the points, in the order of the plan.
     pub(crate) fn results(self) -> impl Iterator<Item = PointRuns> {
         let substrate = self.scope.substrate.name();
         self.points.into_iter().map(|state| state.result(substrate))
@@ -374,7 +379,7 @@ impl<'a> PendingRuns<'a> {
 }
 
 impl SubstratePlan<'_> {
-    /// Why the point cannot be run; `None` if it can.
+    /// The reason why the point cannot be run. `None` if it can be run.
     fn refusal(&self, place: usize) -> Option<(Status, String)> {
         match self.plan.run(place, 1) {
             Ok(run) => {
@@ -390,7 +395,7 @@ impl SubstratePlan<'_> {
         LastPoint { place, identity: PointIdentity::new(&run.scenario, self.reduction), run }
     }
 
-    /// The first valid replication of a point, among those that the store has without a gap.
+    /// The first valid replication of a point, among the replications that the store has without a gap from 1 on.
     pub(crate) fn first_that_counts(
         &self,
         place: usize,
@@ -418,7 +423,8 @@ impl SubstratePlan<'_> {
         self.at(place, replication, |last| Ok(last.run.clone()))
     }
 
-    /// Calls `with` with a run of the plan. The point is resolved once if its runs follow each other.
+    /// Calls `with` with a run of the plan. The scenario of the point is resolved only once if consecutive calls use
+    /// the same point.
     fn at<T>(
         &self,
         place: usize,
@@ -442,7 +448,8 @@ impl SubstratePlan<'_> {
 impl PointState {
     fn result(mut self, substrate: &str) -> PointRuns {
         self.records.sort_by_key(|record| record.replication);
-        // Without a gap, so that the order in which runs end has no effect, even after an interruption.
+        // Only replications without a gap are used, so that the order in which runs end has no effect, even after an
+        // interruption.
         let in_a_row = (1..).zip(&self.records).take_while(|(n, record)| record.replication == *n).count();
         self.records.truncate(in_a_row);
         let Self { point, records, end, asked: _ } = self;
@@ -456,12 +463,12 @@ impl PointState {
     }
 }
 
-/// The names of responses, which the records of all runs share.
+/// The names of responses. The records of all runs share them.
 #[derive(Debug, Default)]
 pub(crate) struct ResponseNames(Arc<[Box<str>]>);
 
 impl ResponseNames {
-    /// The record of a run. It is the same for a run that has just ended and for one from the store.
+    /// The record of a run. A run that has just ended and the same run from the store have equal records.
     pub(crate) fn record(
         &mut self,
         replication: u32,

@@ -1,12 +1,12 @@
-//! Progress of a plan, for a terminal or a page.
+//! Progress of the execution of a plan, for a terminal or a page.
 
 use std::time::Duration;
 
 use netrig_experiment::Point;
 
-/// Receives events, on the thread that called [`carry_out`](crate::carry_out). `()` ignores them.
+/// Receives the events of [`carry_out`](crate::carry_out) on the calling thread. `()` ignores them.
 pub trait ProgressListener {
-    /// Handles an event. `tally` has the run counts just after this event.
+    /// Handles an event. `tally` has the numbers of runs immediately after this event.
     fn event(&mut self, event: &RunEvent<'_>, tally: &RunTally);
 }
 
@@ -14,10 +14,10 @@ impl ProgressListener for () {
     fn event(&mut self, _: &RunEvent<'_>, _: &RunTally) {}
 }
 
-/// An event while a plan is carried out.
+/// An event during the execution of a plan.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum RunEvent<'a> {
-    /// The runs on a substrate begin. The store has been searched for earlier runs.
+    /// The execution on a substrate begins. The store has been searched for existing runs.
     Began {
         /// The substrate.
         substrate: &'a str,
@@ -35,7 +35,7 @@ pub enum RunEvent<'a> {
         point: &'a Point,
         /// The replication, from 1.
         replication: u32,
-        /// The wall time of the run.
+        /// The wall-clock duration of the run.
         took: Duration,
         /// Why the run failed or is invalid; `None` if it is valid.
         why: Option<&'a str>,
@@ -44,7 +44,7 @@ pub enum RunEvent<'a> {
     Tick,
 }
 
-/// The numbers of runs on one substrate, and their times.
+/// The numbers of runs on one substrate, and the elapsed and estimated time.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct RunTally {
     /// Runs that the store already had.
@@ -55,7 +55,7 @@ pub struct RunTally {
     pub failed: u64,
     /// Runs in progress.
     pub running: u64,
-    /// Runs that wait for a worker. A stopping rule may add or remove some later.
+    /// Runs that wait for a worker. A stopping rule may later add or remove runs.
     pub waiting: u64,
     /// Time since the first event.
     pub elapsed: Duration,
@@ -70,9 +70,9 @@ impl RunTally {
     }
 }
 
-/// Estimates the remaining time from the mean duration of a run. `busy` is the sum of the durations of `ran` runs; `jobs`
-/// runs execute at the same time. A run in progress counts half. Each point has its first replication before any has
-/// its second, so after the first round the mean covers all points.
+/// Estimates the remaining time from the mean duration of a run. `busy` is the sum of the durations of the `ran` runs,
+/// and `jobs` runs are executed concurrently. A run in progress counts half. Every point has its first replication
+/// before any point has its second, so after the first round the mean covers all points.
 pub(crate) fn time_left(tally: &RunTally, busy: Duration, jobs: usize) -> Option<Duration> {
     if tally.ran == 0 {
         return None;

@@ -1,4 +1,4 @@
-//! The results of an experiment in a store, from any build.
+//! The results of an experiment in a store, from any build of netrig.
 
 use std::collections::BTreeMap;
 
@@ -13,15 +13,15 @@ use crate::pending_runs::ResponseNames;
 pub struct StoredResults {
     /// All points that have runs, substrate by substrate, in the order of the levels in the design.
     pub points: Vec<PointRuns>,
-    /// Where the runs of each point come from, over all substrates.
+    /// The sources of the runs of each point, over all substrates.
     pub sources: BTreeMap<Point, RunSources>,
 }
 
 /// Reads the results of a version of an experiment's file from `store`.
 ///
 /// Unlike [`carry_out`](crate::carry_out), this accepts runs of other builds of netrig, so that two builds can be
-/// compared. Runs of different builds are not mixed: only runs of `build` are used. Without `build`, each substrate
-/// contributes the runs of its latest build. Runs that are not `wanted` are left out.
+/// compared. Runs of different builds are not mixed: only runs of `build` are used. Without `build`, the runs of the
+/// latest build are used on each substrate. Runs for which `wanted` is false are omitted.
 ///
 /// # Errors
 /// If the store cannot be read, or the stopping rule is invalid.
@@ -37,14 +37,14 @@ pub fn recorded(
     let mut latest: BTreeMap<String, (String, ProvenanceId, String)> = BTreeMap::new();
     let mut names = ResponseNames::default();
     let mut last: Option<(GroupKey, RunGroup)> = None;
-    // One after the other: there may be a million.
+    // Reads one replication after the other, because there may be a million.
     store.each_replication(version, |replication| {
         if build.is_some_and(|build| build != replication.build) {
             return;
         }
         let is_wanted = wanted(&replication);
         let Replication { point, number, build, run } = replication;
-        // Times are whole seconds; within one second the latest provenance decides.
+        // Times are in whole seconds. Within the same second the latest provenance decides.
         let is_later = latest
             .get(&run.substrate)
             .is_none_or(|known| (&known.0, known.1, &known.2) < (&run.finished, run.provenance, &build));
@@ -81,7 +81,7 @@ pub fn recorded(
     Ok(results)
 }
 
-/// The runs of a point on a substrate by a build.
+/// The runs of one build at a point on a substrate.
 #[derive(Default)]
 struct RunGroup {
     records: Vec<RunRecord>,
@@ -95,7 +95,7 @@ impl RunGroup {
     }
 }
 
-/// A key that sorts points: their levels in the order of the design come before their texts.
+/// A key that sorts points: by the order of their levels in the design, then by the text of the levels.
 #[derive(PartialEq, Eq, PartialOrd, Ord)]
 struct GroupKey {
     substrate: String,
@@ -104,7 +104,7 @@ struct GroupKey {
     point: Point,
 }
 
-/// The positions of the point's levels in the design, for sorting. A missing level sorts last.
+/// The index of each level of the point in the design, for sorting. A missing level sorts last.
 fn place(point: &Point, design: &Design) -> Vec<usize> {
     let place = |factor: &Factor| {
         let level = point.level(&factor.name)?;

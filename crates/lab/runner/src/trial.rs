@@ -1,4 +1,4 @@
-//! The cost of a run, from a trial.
+//! Estimates the duration of a run from a short trial.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -6,14 +6,14 @@ use std::time::{Duration, Instant};
 use netrig_core::{Quantity, QuantityKind, Sample, Sink, Subject};
 use netrig_experiment::{Run, RunError, Substrate};
 
-/// A trial is stopped after this time, and the rest of the run is estimated.
+/// A trial is stopped after this wall-clock time, and the rest of the run is extrapolated.
 const TRIAL: Duration = Duration::from_millis(3);
 
-/// Estimates how long a run takes: it is executed for some milliseconds, or, if its flows end it, to its end or until `interrupted` is
-/// set.
+/// Estimates the wall-clock duration of a run by executing it for some milliseconds. If the run ends with its flows, it
+/// is executed to its end or until `interrupted` is set.
 ///
 /// # Errors
-/// The failure of the run.
+/// The error of the run.
 pub fn trial(run: &Run, substrate: &dyn Substrate, interrupted: &AtomicBool) -> Result<Duration, RunError> {
     let cancel = AtomicBool::new(false);
     let start = Instant::now();
@@ -27,20 +27,20 @@ pub fn trial(run: &Run, substrate: &dyn Substrate, interrupted: &AtomicBool) -> 
     }
 }
 
-/// Follows a run by its interval samples, and stops it after [`TRIAL`].
+/// Observes the interval samples of a run, and stops the run after [`TRIAL`].
 struct TrialSink<'a> {
     start: Instant,
     cancel: &'a AtomicBool,
     interrupted: &'a AtomicBool,
-    /// False if the run ends with its flows: how long it lasts is known only at its end.
+    /// False if the run ends with its flows, because its duration is known only at its end.
     gives_up: bool,
-    /// The first and the last interval, and when they were reported. Before the first, time may have gone into set-up.
+    /// The simulated time and the wall-clock time of the first interval. The time before it may include set-up.
     first: Option<(netrig_core::Instant, Duration)>,
     last: (netrig_core::Instant, Duration),
 }
 
 impl TrialSink<'_> {
-    /// The time of the whole run, if it goes on as between the first interval and the last.
+    /// The duration of the whole run, if it continues at the speed between the first interval and the last.
     fn estimate(&self, run: &Run) -> Duration {
         let (at, spent) = self.last;
         let (from, before) = self.first.unwrap_or_default();
@@ -52,7 +52,7 @@ impl TrialSink<'_> {
 
 impl Sink for TrialSink<'_> {
     fn sample(&mut self, _: Subject, sample: Sample) {
-        // Other samples come whenever something happens.
+        // Other samples are reported at any time, not at intervals.
         if sample.quantity.kind != QuantityKind::Count || sample.at <= self.last.0 {
             return;
         }

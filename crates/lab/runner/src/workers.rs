@@ -12,7 +12,7 @@ use crate::RunnerError;
 use crate::execution::{ExecutedRun, execute};
 use crate::pending_runs::PendingRun;
 
-/// How long [`Workers::take`] waits.
+/// How long [`Workers::take`] waits for a result.
 const TICK: Duration = Duration::from_millis(100);
 
 /// A pool of worker threads, each of which executes at most one run at a time.
@@ -23,7 +23,7 @@ pub(crate) struct Workers {
     jobs: usize,
 }
 
-/// A run with its result; `None` if it was cancelled.
+/// A run and its result. The result is `None` if the run was cancelled.
 pub(crate) type WorkerResult = (PendingRun, Option<ExecutedRun>);
 
 /// The state that the workers of a pool share.
@@ -32,7 +32,7 @@ pub(crate) struct WorkerContext<'a> {
     pub(crate) substrate: &'a dyn Substrate,
     pub(crate) experiment: &'a Experiment,
     pub(crate) traced: bool,
-    /// Set to stop the runs in progress.
+    /// Another thread sets this flag to stop the runs in progress.
     pub(crate) halt: &'a AtomicBool,
 }
 
@@ -66,15 +66,15 @@ impl Workers {
         self.running < self.jobs
     }
 
-    /// Hands a run to an idle worker.
+    /// Gives a run to an idle worker.
     pub(crate) fn give(&mut self, run: PendingRun) {
-        // Workers do not close the channel: a panic of a run is caught.
+        // The channel stays open, because a panic of a run is caught and does not end its worker.
         if self.pending.send(run).is_ok() {
             self.running += 1;
         }
     }
 
-    /// The next result; `None` if no run ends within [`TICK`].
+    /// The next result. `None` if no run ends within [`TICK`].
     pub(crate) fn take(&mut self) -> Option<WorkerResult> {
         let result = self.results.recv_timeout(TICK).ok()?;
         self.running -= 1;
@@ -84,7 +84,7 @@ impl Workers {
 
 fn work(context: WorkerContext<'_>, queue: &Mutex<Receiver<PendingRun>>, sender: &Sender<WorkerResult>) {
     loop {
-        // The worker that holds the lock waits for the next run; the others wait for the lock.
+        // One worker has the lock and waits for the next run. The other workers wait for the lock.
         let pending = queue.lock().unwrap_or_else(PoisonError::into_inner).recv();
         let Ok(pending) = pending else { return };
         let executed =

@@ -1,7 +1,8 @@
-//! The Arrow schema of a Parquet file, in which a column's unit is metadata of its field.
+//! The Arrow schema of a Parquet file. The unit of a column is metadata of the column's field.
 //!
-//! Programs that read Parquet as Arrow find the schema in the file's metadata: a message of Arrow's IPC format in base 64.
-//! The message is a FlatBuffer of the tables in Arrow's Message.fbs and Schema.fbs. Slots are written in their order.
+//! Programs that read Parquet as Arrow find the schema in the file's metadata, as a message of Arrow's IPC format in
+//! base 64. The message is a FlatBuffer with the tables of Arrow's Message.fbs and Schema.fbs. Slots are written in the
+//! order of these files.
 
 use std::iter::StepBy;
 use std::ops::Range;
@@ -10,10 +11,10 @@ use data_encoding::BASE64;
 
 use crate::column::{Column, ColumnValues};
 
-/// The key of the schema in the file's metadata.
+/// The key of the schema in the metadata of the file.
 pub(crate) const KEY: &str = "ARROW:schema";
 
-/// The key of the unit in a field's metadata.
+/// The key of the unit in the metadata of a field.
 const UNIT: &str = "unit";
 
 /// `MetadataVersion.V5`.
@@ -48,7 +49,7 @@ pub(crate) fn encoded(columns: &[Column]) -> String {
         buffer.field(place, column);
     }
     buffer.align(8);
-    // The message begins with a mark of its format and its length.
+    // The message begins with a marker of its format and its length.
     let length = (buffer.bytes.len() as u32).to_le_bytes();
     BASE64.encode(&[&[0xFF; 4][..], &length, &buffer.bytes].concat())
 }
@@ -56,7 +57,7 @@ pub(crate) fn encoded(columns: &[Column]) -> String {
 /// A slot of a table.
 #[derive(Clone, Copy)]
 enum Slot<'a> {
-    /// The slot has its default value.
+    /// The slot is not written: it has its default value.
     Absent,
     /// The bytes of a number or a Boolean, little-endian.
     Scalar(&'a [u8]),
@@ -75,14 +76,14 @@ impl FlatBuffer {
         self.bytes.resize(self.bytes.len().next_multiple_of(to), 0);
     }
 
-    /// Sets the reference at `from` to the current end of the buffer.
+    /// Makes the reference at `from` refer to the current end of the buffer.
     fn refer(&mut self, from: usize) {
         let distance = (self.bytes.len() - from) as u32;
         self.bytes[from..from + 4].copy_from_slice(&distance.to_le_bytes());
     }
 
-    /// Writes the table of the reference at `from`. Returns the positions of its slots; that of an absent slot is the
-    /// table's start.
+    /// Writes the table to which the reference at `from` refers. Returns the positions of its slots. The position of an
+    /// absent slot is the start of the table.
     fn table<const SLOTS: usize>(&mut self, from: usize, slots: [Slot<'_>; SLOTS]) -> [usize; SLOTS] {
         let mut length = 4_usize;
         let places = slots.map(|slot| {
@@ -95,7 +96,7 @@ impl FlatBuffer {
             length = place + size;
             place
         });
-        // The list of slot positions, then the table, which begins with its distance from the list.
+        // First the list of slot positions, then the table. The table begins with its distance from the list.
         self.align(2);
         let list = self.bytes.len();
         for number in [4 + 2 * SLOTS, length].into_iter().chain(places) {
@@ -114,7 +115,7 @@ impl FlatBuffer {
         places.map(|place| table + place)
     }
 
-    /// Writes the vector of references of the reference at `from`. Returns the positions of its elements.
+    /// Writes the vector of references to which the reference at `from` refers. Returns the positions of its elements.
     fn vector(&mut self, from: usize, length: usize) -> StepBy<Range<usize>> {
         self.align(4);
         self.refer(from);
@@ -181,7 +182,7 @@ impl FlatBuffer {
 mod tests {
     use super::*;
 
-    /// Pyarrow 26 and Polars read this as a nullable column of doubles with the metadata `unit` = `%`.
+    /// Pyarrow 26 and Polars read the column as a nullable column of doubles with the metadata `unit` = `%`.
     #[test]
     fn a_column_with_a_unit_is_a_field_with_metadata() {
         let share = Column::in_unit("share", "%", ColumnValues::Real(Vec::new()));

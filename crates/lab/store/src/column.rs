@@ -3,7 +3,7 @@
 /// A column with its values.
 pub(crate) struct Column {
     pub name: String,
-    /// The unit of its numbers, if they have one.
+    /// The unit of the numbers, if they have one.
     pub unit: Option<String>,
     pub values: ColumnValues,
 }
@@ -18,19 +18,19 @@ pub(crate) enum ColumnValues {
 }
 
 impl Column {
-    /// A column of numbers without a unit, of texts or of Booleans.
+    /// A column of numbers without a unit, a column of texts or a column of Booleans.
     pub fn new(name: impl Into<String>, values: ColumnValues) -> Self {
         Self { name: name.into(), unit: None, values }
     }
 
-    /// A column of numbers with a unit. The name includes the unit: `throughput [B/s]`.
+    /// A column of numbers with a unit. The column's name includes the unit: `throughput [B/s]`.
     pub fn in_unit(name: &str, unit: &str, values: ColumnValues) -> Self {
         Self { name: format!("{name} [{unit}]"), unit: Some(unit.to_owned()), values }
     }
 }
 
 impl ColumnValues {
-    /// Whether a value may be absent.
+    /// Whether values of the column may be absent.
     pub const fn is_nullable(&self) -> bool {
         matches!(self, Self::Text(_) | Self::Real(_))
     }

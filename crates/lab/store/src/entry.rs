@@ -1,4 +1,4 @@
-//! A run as it is recorded, and as it is read.
+//! A run in the form in which it is recorded, and in the form in which it is read.
 
 use std::collections::BTreeMap;
 
@@ -7,16 +7,16 @@ use netrig_experiment::{MeasuredValue, Point, RunOutcome, RunRemark};
 
 use crate::ProvenanceId;
 
-/// An experiment file in one store.
+/// The key of an experiment file in one store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct ExperimentId(pub(crate) i64);
 
 /// How a run ended.
 #[derive(Clone, Debug, PartialEq)]
 pub enum RunEnd {
-    /// The run ended normally. [`RunOutcome::invalid`] says whether it is valid.
+    /// The run ended normally. [`RunOutcome::invalid`] is `None` if it is valid.
     Finished(RunOutcome),
-    /// The run failed or its result is inconsistent: the reason.
+    /// The run failed, or its result is inconsistent. The text is the reason.
     Failed(String),
 }
 
@@ -26,7 +26,7 @@ impl RunEnd {
         matches!(self, Self::Finished(outcome) if outcome.invalid.is_none())
     }
 
-    /// The reason if the run is not valid.
+    /// The reason if the run failed or is invalid.
     pub fn why(&self) -> Option<&str> {
         match self {
             Self::Finished(outcome) => outcome.invalid.as_deref(),
@@ -42,7 +42,7 @@ impl RunEnd {
         }
     }
 
-    /// Duration of the run, if its flows ended before the scenario's duration.
+    /// Duration of the run if its flows ended early. `None` if the run lasted for the scenario's duration.
     pub fn lasted(&self) -> Option<Duration> {
         match self {
             Self::Finished(outcome) => outcome.lasted,
@@ -54,34 +54,34 @@ impl RunEnd {
 /// One response of one run.
 #[derive(Clone, Debug, PartialEq)]
 pub struct StoredResponse {
-    /// The unit as written in tables.
+    /// The unit, as it is written in tables.
     pub unit: String,
-    /// The value in that unit, or the reason why there is none.
+    /// The value in that unit, or the reason why there is no value.
     pub measured: MeasuredValue,
 }
 
 /// A run to record.
 #[derive(Clone, Debug)]
 pub struct RunEntry {
-    /// The experiment of the replication.
+    /// The experiment to which the replication belongs.
     pub experiment: ExperimentId,
     /// The level of every factor.
     pub point: Point,
     /// The number of the replication, from 1.
     pub replication: u32,
-    /// The hash of everything that decides the result.
+    /// The hash of all inputs that determine the result.
     pub identity: String,
     /// The substrate's name.
     pub substrate: String,
-    /// The seed of its random streams.
+    /// The seed of the run's random streams.
     pub seed: u64,
-    /// How it ended.
+    /// How the run ended.
     pub end: RunEnd,
     /// The responses by name.
     pub responses: BTreeMap<String, StoredResponse>,
     /// Wall-clock duration, s.
     pub took: f64,
-    /// The machine and the build that made it.
+    /// The machine and the build that produced the run.
     pub provenance: ProvenanceId,
     /// The time series; empty if none were requested.
     pub series: Vec<TimeSeries>,
@@ -92,13 +92,13 @@ pub struct RunEntry {
 /// A run that is in the store.
 #[derive(Clone, Debug, PartialEq)]
 pub struct StoredRun {
-    /// The hash of everything that decides the result.
+    /// The hash of all inputs that determine the result.
     pub identity: String,
     /// The substrate's name.
     pub substrate: String,
-    /// The seed of its random streams.
+    /// The seed of the run's random streams.
     pub seed: u64,
-    /// How it ended.
+    /// How the run ended.
     pub end: RunEnd,
     /// The responses by name.
     pub responses: BTreeMap<String, StoredResponse>,
@@ -106,7 +106,7 @@ pub struct StoredRun {
     pub took: f64,
     /// Time of recording: UTC, `2026-11-21T08:00:00Z`.
     pub finished: String,
-    /// The machine and the build that made it.
+    /// The machine and the build that produced the run.
     pub provenance: ProvenanceId,
 }
 

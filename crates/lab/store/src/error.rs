@@ -1,4 +1,4 @@
-//! Errors of the store. Each message says what the user can do.
+//! Errors of the store. Each message says what the user can do about the error.
 
 use std::fs::OpenOptions;
 use std::io::ErrorKind;
@@ -13,7 +13,7 @@ pub enum StoreError {
     /// The file is a database of another program, or no database at all.
     #[error("{} is not a netrig store; name another file with --store", .0.display())]
     NotAStore(PathBuf),
-    /// A later version of netrig has written the store.
+    /// A later version of netrig has written the store, with a newer form (schema version).
     #[error(
         "{} has form {theirs}, but this version of netrig knows forms up to {ours}; use the netrig that wrote it, \
          or name another file with --store", path.display()
@@ -21,12 +21,13 @@ pub enum StoreError {
     Newer {
         /// The store.
         path: PathBuf,
-        /// The form that it has.
+        /// The form of the store.
         theirs: u32,
-        /// The newest form that we know.
+        /// The newest form that this version of netrig can read.
         ours: u32,
     },
-    /// An earlier version of netrig has written the store, and it was opened for reading only.
+    /// An earlier version of netrig has written the store with an older form (schema version), and the store was opened
+    /// for reading only.
     #[error(
         "{} has form {theirs} and must be upgraded to form {ours} before it can be read; open it for writing \
          once, with `netrig run --store`", path.display()
@@ -34,9 +35,9 @@ pub enum StoreError {
     Older {
         /// The store.
         path: PathBuf,
-        /// The form that it has.
+        /// The form of the store.
         theirs: u32,
-        /// The form that we read.
+        /// The form that this version of netrig reads.
         ours: u32,
     },
     /// There is no store to read.
@@ -47,7 +48,7 @@ pub enum StoreError {
     CannotOpen {
         /// The store.
         path: PathBuf,
-        /// The obstacle.
+        /// The reason why it cannot be opened.
         reason: String,
     },
     /// The file or its folder may not be written.
@@ -56,7 +57,7 @@ pub enum StoreError {
          --store", .0.display()
     )]
     ReadOnly(PathBuf),
-    /// The disk is full. Runs that were recorded before are safe.
+    /// The disk is full. Runs that were recorded before are kept.
     #[error(
         "no space is left on the disk for the store {}; free some space and run again: finished runs are kept",
         .0.display()
@@ -68,7 +69,7 @@ pub enum StoreError {
          transaction?) and run again: finished runs are kept", .0.display()
     )]
     Locked(PathBuf),
-    /// The contents are inconsistent.
+    /// The contents of the store are inconsistent.
     #[error(
         "the store {} is damaged ({what}); keep a copy, and try `sqlite3 {} .recover`",
         path.display(), path.display()
@@ -104,7 +105,7 @@ pub enum StoreError {
 impl From<parquet::errors::ParquetError> for StoreError {
     fn from(error: parquet::errors::ParquetError) -> Self {
         match error {
-            // The file below failed: a full disk, a closed pipe.
+            // The output below Parquet failed, for example because of a full disk or a closed pipe.
             parquet::errors::ParquetError::External(source) => match source.downcast() {
                 Ok(source) => Self::Output(*source),
                 Err(other) => Self::Parquet(parquet::errors::ParquetError::External(other)),
@@ -115,7 +116,8 @@ impl From<parquet::errors::ParquetError> for StoreError {
 }
 
 impl StoreError {
-    /// What is wrong with a store that was named by its path, without the advice for the store of a command.
+    /// What is wrong with a store that the user named by its path. Unlike the message, the text has no advice about
+    /// `--store`.
     pub fn fault(&self) -> String {
         match self {
             Self::NotAStore(_) => "it is not a netrig store".to_owned(),
@@ -141,7 +143,7 @@ impl StoreError {
             };
         };
         if error.sqlite_error().is_some_and(|e| e.extended_code == ffi::SQLITE_IOERR_SHMSIZE) {
-            // On a full disk the index of the write-ahead log fails first.
+            // If the disk is full, the index of the write-ahead log fails first.
             return Self::Full(path);
         }
         match code {
@@ -162,8 +164,8 @@ impl StoreError {
     }
 }
 
-/// The reason why `path` cannot be opened; SQLite reports only "unable to open database file". `None` if it can be
-/// opened or does not exist yet.
+/// The reason why `path` cannot be opened, because SQLite reports only "unable to open database file". `None` if it can
+/// be opened or does not exist yet.
 fn obstacle(path: &Path) -> Option<String> {
     let folder = folder_of(path);
     match std::fs::metadata(folder) {
@@ -183,13 +185,13 @@ fn folder_of(path: &Path) -> &Path {
     path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."))
 }
 
-/// Whether a file can be created in `folder`, as the store and its log need. It creates a file, because permissions
-/// are not enough: the disk may be mounted read-only.
+/// Whether a file can be created in `folder`, as the store and its log need. The function tries to create a file,
+/// because permissions are not enough to decide: the disk may be mounted read-only.
 fn may_be_written(folder: &Path) -> bool {
     let probe = folder.join(format!(".netrig-probe-{}", std::process::id()));
     let made = OpenOptions::new().write(true).create_new(true).open(&probe);
     if made.is_ok() {
-        // If the empty file cannot be removed, it does no harm.
+        // If the empty file cannot be removed, it causes no harm.
         let _ = std::fs::remove_file(&probe);
     }
     !made.is_err_and(|e| matches!(e.kind(), ErrorKind::PermissionDenied | ErrorKind::ReadOnlyFilesystem))

@@ -11,17 +11,19 @@ use crate::parquet_file::ParquetWriter;
 use crate::read::Replication;
 use crate::{ExperimentId, Store, StoreError};
 
-/// The number of rows that are in memory at the same time.
+/// Number of rows that are in memory at the same time.
 const BATCH: usize = 20_000;
 
-/// The replications of an experiment, one per row. Columns: the substrate, each factor, the replication, its seed, whether
-/// it is valid, the reason if not, each response, the build and the identity.
+/// The replications of an experiment, one per row. The columns are: the substrate, each factor, the replication, its
+/// seed, whether it is valid, the reason if it is not valid, each response, the build and the identity.
 ///
-/// If all levels of a factor are amounts of one kind, its column has numbers in the unit of the smallest (`down_for [s]`);
-/// else it has texts. The table has the rows of all builds and substrates. The name of a column of numbers includes the
-/// unit: `throughput [B/s]`. In Parquet the unit is also the metadata `unit` of the column's field.
+/// If all levels of a factor are amounts of one kind, its column has numbers in the unit of the smallest level
+/// (`down_for [s]`). Otherwise the column has texts. The table has the rows of all builds and substrates. The name of a
+/// column of numbers includes the unit: `throughput [B/s]`. In Parquet the unit is also the metadata `unit` of the
+/// column's field.
 ///
-/// The table has its columns; the rows are read again when it is written, so that a store of any size can be exported.
+/// The table stores only its columns. Rows are read again when the table is written, so that a store of any size can be
+/// exported.
 pub struct ReplicationTable<'a> {
     id: ExperimentId,
     experiment: String,
@@ -32,7 +34,7 @@ pub struct ReplicationTable<'a> {
     substrates: BTreeSet<String>,
 }
 
-/// A column, and where its values are.
+/// A column of the table, and where the run has its values.
 enum TableColumn {
     Substrate,
     /// The column's name, the factor, and the unit of its levels if all are amounts of one kind.
@@ -102,13 +104,13 @@ impl<'a> ReplicationTable<'a> {
         self.points
     }
 
-    /// The substrates of the rows.
+    /// The substrates on which the rows were run.
     pub fn substrates(&self) -> BTreeSet<String> {
         self.substrates.clone()
     }
 
-    /// Writes the table as CSV (RFC 4180) with a header line (section 2.3). An absent value is an empty field. `store` is the
-    /// one from which the table was made.
+    /// Writes the table as CSV (RFC 4180) with a header line (section 2.3). An absent value is an empty field. `store`
+    /// must be the store from which the table was made.
     ///
     /// # Errors
     /// If `output` cannot be written, or the store cannot be read.
@@ -128,8 +130,8 @@ impl<'a> ReplicationTable<'a> {
         Ok(lines.flush()?)
     }
 
-    /// Writes the table as a Parquet file. An absent value is null. `about` are additional pairs of the file's metadata. `store` is
-    /// the one from which the table was made.
+    /// Writes the table as a Parquet file. An absent value is null. `about` has additional key-value pairs for the
+    /// file's metadata. `store` must be the store from which the table was made.
     ///
     /// # Errors
     /// If `output` cannot be written, or the store cannot be read.
@@ -145,7 +147,7 @@ impl<'a> ReplicationTable<'a> {
         Ok(file.close()?)
     }
 
-    /// Calls `take` with the rows, in their order, in batches.
+    /// Calls `take` with batches of the rows, in the order of the rows.
     fn each_batch(
         &self,
         store: &Store,
@@ -172,16 +174,17 @@ impl<'a> ReplicationTable<'a> {
         Ok(())
     }
 
-    /// The columns with the values of these rows.
+    /// The columns of the table with the values of these rows.
     fn values(&self, rows: &[Replication]) -> Vec<Column> {
         self.columns.iter().map(|column| column.of(rows)).collect()
     }
 }
 
-/// Names of fixed columns. A factor with such a name gets a prefix: `factor.seed`.
+/// Names of the fixed columns. A factor with such a name gets a prefix: `factor.seed`.
 const FIXED_COLUMNS: [&str; 7] = ["substrate", "replication", "seed", "valid", "why", "build", "identity"];
 
-/// The columns for these points and for these responses with their units: one per unit if the unit differs between builds.
+/// The columns for these points and for these responses with their units: a response has one column per unit if its
+/// unit differs between builds.
 fn columns<'p>(
     points: impl Iterator<Item = &'p Point>,
     responses: BTreeSet<(String, String)>,
@@ -216,7 +219,7 @@ impl TableColumn {
             Self::Factor(name, factor, None) => {
                 text(name, &|r| r.point.level(factor).map(ToString::to_string))
             }
-            // A run without the factor has no number.
+            // A run without this factor has no number.
             Self::Factor(name, factor, Some(unit)) => {
                 let values = real(&|r| r.point.level(factor).and_then(|level| unit.number(level)));
                 match unit.name() {

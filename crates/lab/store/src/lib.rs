@@ -1,15 +1,15 @@
 //! The store: a SQLite catalogue of experiments, their runs, what was measured, and where.
 //!
-//! A run is recorded once, in one transaction of its own, under its identity: a hash of everything that
-//! decides its result. So a killed program loses at most the runs that were in flight, a second start makes
-//! only the missing runs, and numbers of two identities are never mixed. The store only keeps data:
-//! it never runs, reduces or judges anything.
+//! A run is recorded once, in its own transaction, under its identity: a hash of all inputs that determine its result.
+//! So a killed program loses at most the runs in progress, and a second start executes only the missing runs. Results
+//! of two identities are never mixed. The store only keeps data: it does not execute runs, reduce samples or judge
+//! claims.
 //!
-//! Start from [`Store::open`], [`Store::record`] and [`Store::find`]; [`RunEntry`] is a run to record,
-//! [`StoredRun`] a recorded run, and [`ReplicationTable`] writes CSV and Parquet.
+//! Start from [`Store::open`], [`Store::record`] and [`Store::find`]; [`RunEntry`] is a run to record, [`StoredRun`] is
+//! a recorded run, and [`ReplicationTable`] writes CSV and Parquet.
 //!
 //! A process may end at any time without loss of recorded runs. A loss of *power* does no damage, but the last
-//! transactions may be missing (write-ahead log, `synchronous = NORMAL`); the next start makes their runs again.
+//! transactions may be missing (write-ahead log, `synchronous = NORMAL`). The next start executes their runs again.
 #![forbid(unsafe_code)]
 #![allow(
     clippy::disallowed_methods,
@@ -42,7 +42,7 @@ pub use read::{ExperimentEntry, Replication, StoreSnapshot};
 pub use store::Store;
 pub use write::{Enrolment, RecordOutcome};
 
-// The tests of the public interface, in one test binary with the unit tests.
+// The tests of the public interface are in the same test binary as the unit tests.
 #[cfg(test)]
 extern crate self as netrig_store;
 #[cfg(test)]

@@ -1,7 +1,8 @@
 //! Merges the runs of another store.
 //!
-//! A run is its identity, so merging needs no other state and can be repeated: a valid run is never replaced, and a run that failed
-//! gives way to a valid one. Two valid runs of one identity must agree to the last bit.
+//! Runs are matched by their identities only, so a merge needs no other state and can be repeated. A valid run is never
+//! replaced. A failed or invalid run is replaced by a valid run of the same identity. Two valid runs of one identity
+//! must agree to the last bit.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -16,10 +17,11 @@ use rusqlite::{
 use crate::store::log_of;
 use crate::{Store, StoreError};
 
-/// Cache of pages while runs are merged, KiB. Identities are random, so a run that is added touches any page of their index.
+/// Cache of pages while runs are merged, KiB. Identities are random, so an added run may change any page of the index
+/// of identities.
 const CACHE: i64 = 64 << 10;
 
-/// The greatest wait for another process when a store is closed.
+/// Longest time to wait for another process when a store is closed.
 const CLOSES: Duration = Duration::from_secs(1);
 
 /// The result of [`Store::merge`].
@@ -27,29 +29,30 @@ const CLOSES: Duration = Duration::from_secs(1);
 pub struct MergeOutcome {
     /// Runs that this store did not have.
     pub added: u64,
-    /// Runs that took the place of a failed or an invalid one.
+    /// Runs that replaced a failed or an invalid run of this store.
     pub replaced: u64,
-    /// Runs that both stores have, valid and equal.
+    /// Runs that are valid in both stores and equal.
     pub equal: u64,
-    /// Valid runs that both stores have, of a substrate whose runs do not repeat: that of this store stays.
+    /// Runs that are valid in both stores, on a substrate whose runs do not repeat. This store keeps its own run.
     pub kept: u64,
-    /// Runs that failed or were invalid, of which this store has one already.
+    /// Failed or invalid runs of the other store for which this store already has a run.
     pub ignored: u64,
-    /// Runs that both stores have, valid and with different results: the first [`Self::MOST_DIFFERENT`]. If there are any, nothing was merged.
+    /// Runs that are valid in both stores with different results, at most [`Self::MOST_DIFFERENT`]. If there are any,
+    /// nothing was merged.
     pub different: Vec<RunDifference>,
 }
 
 impl MergeOutcome {
-    /// A merge ends at so many differences: two stores that disagree may do so in all of their runs.
+    /// A merge stops at this number of differences, because two stores that disagree may do so in all of their runs.
     pub const MOST_DIFFERENT: usize = 20;
 }
 
-/// Two valid runs of one identity with different results.
+/// Two valid runs of the same identity with different results.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RunDifference {
     /// The identity.
     pub identity: String,
-    /// The first difference: the response or the column of the run.
+    /// The name of the first response, or of the first column of the run, that differs.
     pub what: String,
     /// The value in this store.
     pub here: String,
@@ -97,7 +100,7 @@ fn column_list() -> String {
     COLUMNS.map(|(column, _)| column).join(", ")
 }
 
-/// The tables of a run's parts, with their columns but for the run.
+/// The tables with the parts of a run, and the columns of each table without the row id of the run.
 const PARTS: [(&str, &str); 3] = [
     ("response", "name, unit, value, why, discarded, too_short"),
     ("series", "subject, quantity, unit, samples, parquet"),
@@ -108,11 +111,11 @@ const PARTS: [(&str, &str); 3] = [
 const RESPONSES: usize = 0;
 
 impl Store {
-    /// Adds the runs of another store, in one transaction. Runs of a substrate for which `repeats` is true are compared if both stores
-    /// have them.
+    /// Adds the runs of another store, in one transaction. A run that is in both stores is compared if `repeats` is
+    /// true for its substrate.
     ///
     /// # Errors
-    /// If the other store is damaged, or if one of the two fails. Nothing was merged then.
+    /// If the other store is damaged, or one of the two stores fails. Then nothing is merged.
     pub fn merge(
         &mut self,
         other: &Self,
@@ -129,7 +132,7 @@ impl Store {
         let transaction =
             self.connection.transaction_with_behavior(TransactionBehavior::Immediate).map_err(failed)?;
         merge(&transaction, &other.connection, &repeats, &mut outcome).map_err(|error| match error {
-            // Both stores have the same constraints: what this one refuses is wrong in the other.
+            // Both stores have the same constraints, so a row that this store refuses is wrong in the other store.
             FailedSide::Here(error) if error.sqlite_error_code() == Some(ErrorCode::ConstraintViolation) => {
                 MergeError::There(other.damaged(error.to_string()))
             }
@@ -145,7 +148,7 @@ impl Store {
         Ok(outcome)
     }
 
-    /// Closes the store so that its file is complete by itself, without a write-ahead log beside it.
+    /// Closes the store so that its file is complete, without a write-ahead log beside it.
     ///
     /// # Errors
     /// If the log cannot be written back, or another process has the store open.
@@ -162,7 +165,7 @@ impl Store {
         self.connection.close().map_err(|(_, error)| StoreError::new(&path, error))
     }
 
-    /// Checks the file's pages. A file that was cut is damaged.
+    /// Checks the pages of the file. A truncated file is damaged.
     fn check(&self) -> Result<(), StoreError> {
         let found: String = self
             .connection
@@ -171,7 +174,7 @@ impl Store {
         if found != "ok" {
             return Err(self.damaged(found));
         }
-        // SQLite takes a last page that was cut for one that ends with zeros.
+        // SQLite reads a truncated last page as a page that ends with zeros.
         let pages = |name| -> Result<u64, StoreError> {
             let value: i64 = self
                 .connection
@@ -181,7 +184,7 @@ impl Store {
         };
         let expected = pages("page_count")? * pages("page_size")?;
         let length = std::fs::metadata(self.path()).map_or(0, |metadata| metadata.len());
-        // Pages may still be in the log of a store that is written.
+        // If the store is still being written, some pages may be in the log only.
         if length < expected && !log_of(self.path()).exists() {
             return Err(self.damaged(format!("it has {length} of {expected} bytes")));
         }
@@ -189,7 +192,7 @@ impl Store {
     }
 }
 
-/// A merge failed, and nothing was merged.
+/// Why a merge failed. Nothing was merged.
 #[derive(Debug, thiserror::Error)]
 pub enum MergeError {
     /// This store cannot be written.
@@ -200,13 +203,13 @@ pub enum MergeError {
     There(StoreError),
 }
 
-/// An error of SQLite at one of the two stores.
+/// An error of SQLite, and the store in which it happened.
 enum FailedSide {
     Here(rusqlite::Error),
     There(rusqlite::Error),
 }
 
-/// Row ids of the other store, with those of this one.
+/// Maps row ids of the other store to row ids of this store.
 type RowIds = BTreeMap<i64, i64>;
 
 fn merge(
@@ -253,10 +256,11 @@ struct MergeInProgress<'a> {
     repeats: &'a dyn Fn(&str) -> bool,
 }
 
-/// A table of parts of runs: a cursor over the rows of the other store, sorted by run, and the statements for this one.
+/// A table with parts of runs: a cursor over the rows of the other store, sorted by run, and the statements for this
+/// store.
 struct PartTable<'a> {
     rows: Rows<'a>,
-    /// The number of its columns without the run.
+    /// The number of columns without the row id of the run.
     columns: usize,
     mine: Statement<'a>,
     delete: Statement<'a>,
@@ -283,7 +287,7 @@ impl<'a> PartTable<'a> {
         })
     }
 
-    /// The parts of the run with this row id in the other store. Runs are asked for in the order of their row ids.
+    /// The parts of the run with this row id in the other store. Calls must be in the order of row ids.
     fn theirs(&mut self, run: i64) -> rusqlite::Result<Vec<Vec<Value>>> {
         let mut found = Vec::new();
         while let Some(row) = self.rows.get() {
@@ -323,8 +327,8 @@ impl MergeInProgress<'_> {
         self.replications(&experiments, &runs)
     }
 
-    /// Copies rows that both stores may have. The first column that is read is the row id; `find` finds a copied row by the first two
-    /// of the others.
+    /// Copies rows that both stores may have. The first column of `read` is the row id. `find` finds a copied row by
+    /// the columns after the row id.
     fn shared(&self, read: &str, write: &str, find: &str) -> Result<RowIds, FailedSide> {
         let mut ids = RowIds::new();
         let mut read = self.from.prepare(read).map_err(FailedSide::There)?;
@@ -368,7 +372,7 @@ impl MergeInProgress<'_> {
         Ok(ids)
     }
 
-    /// Merges a run; returns its row id here.
+    /// Merges a run. Returns its row id in this store.
     fn run(&mut self, there: i64, values: &[Value]) -> Result<i64, FailedSide> {
         let mine = self
             .find
@@ -414,7 +418,7 @@ impl MergeInProgress<'_> {
         Ok(())
     }
 
-    /// Compares two valid runs of one identity.
+    /// Compares two valid runs of the same identity.
     fn compare(&mut self, there: i64, here: i64, mine: &[Value], theirs: &[Value]) -> Result<(), FailedSide> {
         if matches!(&mine[SUBSTRATE], Value::Text(substrate) if !(self.repeats)(substrate)) {
             self.outcome.kept += 1;
@@ -457,7 +461,7 @@ impl MergeInProgress<'_> {
                 Ok((row.get(0)?, row.get(1)?, row.get(2)?, row.get(3)?))
             };
             let (experiment, factors, number, run) = read().map_err(FailedSide::There)?;
-            // If runs differ, the merge ended before it came to the others.
+            // If runs differ, the merge stopped before it reached the remaining runs.
             let (Some(experiment), Some(run)) = (experiments.get(&experiment), runs.get(&run)) else {
                 continue;
             };
@@ -467,7 +471,8 @@ impl MergeInProgress<'_> {
     }
 }
 
-/// The first response that differs, with the values here and there. Values are compared to their last bit.
+/// The first response that differs, with its values in this and in the other store. Values are compared to the last
+/// bit.
 fn first_difference(mine: &[Vec<Value>], theirs: &[Vec<Value>]) -> Option<(String, Value, Value)> {
     let name = |row: &Vec<Value>| shown(&row[0]);
     let theirs: BTreeMap<String, &Vec<Value>> = theirs.iter().map(|row| (name(row), row)).collect();

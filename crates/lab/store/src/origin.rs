@@ -1,4 +1,4 @@
-//! The origin of runs: where, when and with what they were made.
+//! The origin of runs: where, when and with which software they were made.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -8,7 +8,7 @@ use serde::{Serialize, Serializer};
 
 use crate::{Provenance, ProvenanceId, Store, StoreError, StoredRun};
 
-/// Facts that may explain the numbers of some runs, by name: build, file, seeds, machine.
+/// Facts by name that may explain the numbers of some runs, such as build, file, seeds and machine.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(transparent)]
 pub struct RunOrigin(BTreeMap<String, OriginFact>);
@@ -40,7 +40,7 @@ impl Serialize for OriginFact {
     }
 }
 
-/// A fact that differs between the first and the second runs.
+/// A fact that differs between the first runs and the second runs.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct OriginChange {
     /// Name of the fact.
@@ -51,13 +51,13 @@ pub struct OriginChange {
     pub second: Option<OriginFact>,
 }
 
-/// What is known of where some runs come from.
+/// The sources of some runs: substrates, provenances, seeds and times.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RunSources {
     substrates: BTreeSet<String>,
     makers: BTreeSet<ProvenanceId>,
     seeds: BTreeSet<u64>,
-    /// The times at which the first and the last of them ended.
+    /// When the first and the last of these runs ended.
     finished: Option<(String, String)>,
 }
 
@@ -89,14 +89,14 @@ impl RunSources {
     }
 }
 
-/// The names of the facts of every run, in the order of their weight. Others follow.
+/// The names of the main facts, most important first. Other facts follow after them.
 const ORDER: [&str; 10] =
     ["build", "substrate", "file", "seeds", "kernel", "system", "machine", "processor", "processors", "made"];
 
 /// Index of the file in `ORDER`.
 const FILE: usize = 2;
 
-/// Prefix of a factor's name.
+/// Prefix of a factor's name in the name of a fact.
 const FACTOR: &str = "factor ";
 
 /// The builds and machines of the runs of one store.
@@ -115,8 +115,8 @@ impl Provenances {
         ids.into_iter().map(|id| Ok((id, store.provenance(id)?))).collect::<Result<_, _>>().map(Self)
     }
 
-    /// The origin of runs from these sources. They are of the version of the file with this digest, and have these levels at
-    /// all points.
+    /// The origin of runs from these sources. `digest` identifies the version of the experiment file. `constants` are
+    /// the levels that all points have.
     pub fn origin<'a>(
         &self,
         digest: &str,
@@ -149,7 +149,7 @@ impl Provenances {
         texts.insert("seeds".into(), ranges(&all.seeds));
         let (first, last) = all.finished.unwrap_or_default();
         texts.insert("made".into(), span(&first, &last));
-        // A fact that one machine does not know is no difference.
+        // If one machine cannot provide a fact, this is not a difference.
         texts.retain(|_, text| !text.is_empty());
         let texts = texts.into_iter().map(|(what, text)| (what, OriginFact::Text(text)));
         let levels = constants
@@ -161,12 +161,12 @@ impl Provenances {
 }
 
 impl RunOrigin {
-    /// A fact, by name.
+    /// The fact with this name.
     pub fn fact(&self, name: &str) -> Option<&OriginFact> {
         self.0.get(name)
     }
 
-    /// The facts that differ, the weightiest first.
+    /// The facts that differ, most important first.
     pub fn changes(&self, second: &Self) -> Vec<OriginChange> {
         let change = |what: &str| OriginChange {
             what: what.to_owned(),
@@ -176,7 +176,7 @@ impl RunOrigin {
         self.names(second).into_iter().map(change).filter(|change| change.first != change.second).collect()
     }
 
-    /// The facts that are the same for both: `substrate sim`.
+    /// The facts that are the same in both, such as `substrate sim`.
     pub fn common(&self, second: &Self) -> Vec<String> {
         let same = |what: &&str| self.0.get(*what).is_some_and(|value| second.0.get(*what) == Some(value));
         self.names(second).into_iter().filter(same).map(|what| format!("{what} {}", self.0[what])).collect()
@@ -186,7 +186,7 @@ impl RunOrigin {
         let known: BTreeSet<&str> = self.0.keys().chain(other.0.keys()).map(String::as_str).collect();
         let place = |name: &&str| {
             let place = ORDER.iter().position(|known| known == name);
-            // Factors belong to the file; unknown names come last.
+            // Factors are sorted with the file. Unknown names come last.
             place.unwrap_or(if name.starts_with(FACTOR) { FILE } else { ORDER.len() })
         };
         let mut names = Vec::from_iter(known);
@@ -195,7 +195,7 @@ impl RunOrigin {
     }
 }
 
-/// `1 to 5, 11`.
+/// The seeds as ranges, such as `1 to 5, 11`.
 fn ranges(seeds: &BTreeSet<u64>) -> String {
     let mut runs: Vec<(u64, u64)> = Vec::new();
     for &seed in seeds {

@@ -21,8 +21,8 @@ use crate::{TimeSeries, arrow_schema};
 pub(crate) struct ParquetWriter<W: Write + Send>(SerializedFileWriter<W>);
 
 impl<W: Write + Send> ParquetWriter<W> {
-    /// Begins a file with these columns, whose values are ignored, and `about` as pairs of its metadata. If a column has a unit, the
-    /// file has an Arrow schema with the unit as metadata of the column.
+    /// Begins a file with these columns and with `about` as key-value pairs in its metadata. The values of the columns
+    /// are ignored. If a column has a unit, the file has an Arrow schema with the unit as metadata of the column.
     pub fn new(output: W, columns: &[Column], about: &[(&str, &str)]) -> Result<Self> {
         let fields = columns.iter().map(|Column { name, values, .. }| values.field(name).map(Arc::new));
         let schema =
@@ -30,7 +30,7 @@ impl<W: Write + Send> ParquetWriter<W> {
         let has_units = columns.iter().any(|column| column.unit.is_some());
         let schema_of_units = has_units.then(|| (arrow_schema::KEY, arrow_schema::encoded(columns)));
         let about = about.iter().map(|(key, value)| (*key, (*value).to_owned()));
-        // The pairs that netrig reads come last, near the end of the file.
+        // The key-value pairs that netrig reads come last, near the end of the file.
         let about = schema_of_units.into_iter().chain(about);
         let about = about.map(|(key, value)| KeyValue::new(key.to_owned(), value));
         let properties = WriterProperties::builder()
@@ -40,7 +40,7 @@ impl<W: Write + Send> ParquetWriter<W> {
         Ok(Self(SerializedFileWriter::new(output, Arc::new(schema), Arc::new(properties))?))
     }
 
-    /// Writes the columns' values as a row group.
+    /// Writes the values of the columns as a row group.
     pub fn write(&mut self, columns: &[Column]) -> Result<()> {
         let mut group = self.0.next_row_group()?;
         for column in columns {
@@ -78,7 +78,7 @@ impl ColumnValues {
                 put::<ByteArrayType>(group, &present.collect::<Vec<_>>(), Some(&levels(values)))
             }
             Self::Signed(values) => put::<Int64Type>(group, values, None),
-            // Parquet keeps unsigned numbers as the same 64 bits.
+            // Parquet stores unsigned numbers as signed numbers with the same 64 bits.
             Self::Unsigned(values) => {
                 put::<Int64Type>(group, &values.iter().map(|v| v.cast_signed()).collect::<Vec<_>>(), None)
             }

@@ -1,4 +1,4 @@
-//! Provenance: the machine and the build that made runs.
+//! Provenance: the machine and the build that produced runs.
 
 use std::collections::BTreeMap;
 
@@ -9,7 +9,7 @@ use sha2::{Digest, Sha256};
 
 use crate::{Store, StoreError};
 
-/// The machine and the build that made a run. It does not change a run's values but may explain them.
+/// The machine and the build that produced a run. They do not change the values of a run but may explain them.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Provenance {
     /// Version and commit of netrig: `0.1.0+abc1234`.
@@ -24,7 +24,7 @@ pub struct Provenance {
     pub cpus: u32,
     /// The host's name.
     pub host: String,
-    /// Other settings that matter to a measurement, by name: sysctls, offloads, the clock source.
+    /// Other settings that affect measurements, by name: sysctls, offloads, the clock source.
     pub settings: BTreeMap<String, String>,
 }
 
@@ -40,7 +40,7 @@ impl Provenance {
 pub struct ProvenanceId(pub(crate) i64);
 
 impl Store {
-    /// Adds `provenance` to the store, unless it is already there.
+    /// Adds `provenance` to the store, unless the store already has it.
     ///
     /// # Errors
     /// If the store cannot be written.

@@ -25,9 +25,9 @@ pub struct ExperimentEntry {
     pub name: String,
     /// SHA-256 of the file, in hexadecimal.
     pub digest: String,
-    /// Time at which it was added: UTC, `2026-11-21T08:00:00Z`.
+    /// When the file was added: UTC, `2026-11-21T08:00:00Z`.
     pub added: String,
-    /// Number of its runs in the store, of all builds and substrates.
+    /// Number of runs of this version in the store, over all builds and substrates.
     pub runs: u64,
 }
 
@@ -38,13 +38,13 @@ pub struct Replication {
     pub point: Point,
     /// The number of the replication, from 1.
     pub number: u32,
-    /// Version and commit of netrig that made it.
+    /// Version and commit of the netrig that made the run.
     pub build: String,
     /// The run.
     pub run: StoredRun,
 }
 
-/// A state of a store: what is read while it lives is of one moment, and each query costs less.
+/// A consistent state of a store. While this value exists, all queries read the same state, and each query costs less.
 #[derive(Debug)]
 pub struct StoreSnapshot<'a> {
     _transaction: Transaction<'a>,
@@ -58,7 +58,7 @@ const RUN: &str = "run.id, run.identity, run.substrate, run.seed, run.status, ru
 const RUN_COLUMNS: usize = 19;
 
 impl Store {
-    /// Every version of every experiment file, in the order of their addition.
+    /// Every version of every experiment file, in the order in which they were added.
     ///
     /// # Errors
     /// If the store cannot be read.
@@ -84,10 +84,10 @@ impl Store {
         list().map_err(|e| self.failed(e))
     }
 
-    /// Begins to read one state of the store.
+    /// Starts to read one consistent state of the store.
     ///
     /// # Errors
-    /// If the store cannot be read, or is being read or written by this process already.
+    /// If the store cannot be read, or this process already reads or writes it.
     pub fn snapshot(&self) -> Result<StoreSnapshot<'_>, StoreError> {
         let transaction = self.connection.unchecked_transaction().map_err(|e| self.failed(e))?;
         Ok(StoreSnapshot { _transaction: transaction })
@@ -137,7 +137,7 @@ impl Store {
         run().map_err(|e| self.failed(e))
     }
 
-    /// The identity of each run, with its duration, s of wall clock.
+    /// The identity of each run, and its wall-clock duration in seconds.
     ///
     /// # Errors
     /// If the store cannot be read.
@@ -151,7 +151,8 @@ impl Store {
         list().map_err(|e| self.failed(e))
     }
 
-    /// The mean duration of the valid runs of each point of an experiment on a substrate by a build, s of wall clock.
+    /// The mean wall-clock duration, in seconds, of the valid runs at each point of an experiment, for one substrate
+    /// and one build.
     ///
     /// # Errors
     /// If the store cannot be read.
@@ -176,7 +177,7 @@ impl Store {
         list().map_err(|e| self.failed(e))
     }
 
-    /// The runs of a point of an experiment, each with the number of its replication.
+    /// The runs at a point of an experiment, each with its replication number.
     ///
     /// # Errors
     /// If the store cannot be read.
@@ -243,7 +244,7 @@ impl Store {
         Ok(list)
     }
 
-    /// The builds of netrig that made the runs of an experiment.
+    /// The builds of netrig that produced the runs of an experiment.
     ///
     /// # Errors
     /// If the store cannot be read.
@@ -261,7 +262,7 @@ impl Store {
         list().map_err(|e| self.failed(e))
     }
 
-    /// The run whose identity has this prefix, as a replication of the last experiment with it.
+    /// The run whose identity has this prefix, as a replication of the last experiment that contains it.
     ///
     /// # Errors
     /// [`StoreError::NoSuchRun`], [`StoreError::SeveralRuns`]; or if the store cannot be read.
@@ -337,7 +338,8 @@ impl Store {
         list().map_err(|e| self.failed(e))
     }
 
-    /// Calls `take` with each replication that `which` selects, sorted by experiment, point, number, and order of recording.
+    /// Calls `take` with each replication that `which` selects, sorted by experiment, point, replication, and order of
+    /// recording.
     fn each_run(
         &self,
         which: &str,
@@ -354,7 +356,8 @@ impl Store {
              ORDER BY replication.experiment, replication.factors, replication.number, replication.run, response.name"
         ))?;
         let mut rows = statement.query(parameters)?;
-        // The rows of one replication follow each other, one for each response; the replications of one point share it.
+        // The rows of a replication are consecutive, one for each response. All replications of a point share the same
+        // `Point`.
         let mut last: Option<(i64, ExperimentId, Replication)> = None;
         let mut shared = (String::new(), Point::default());
         while let Some(row) = rows.next()? {
@@ -385,7 +388,7 @@ impl Store {
             }
         }
         if let Some((_, experiment, replication)) = last {
-            // Nothing follows that could be left out.
+            // This is the last replication, so the result of `take` has no effect.
             let _ = take(experiment, replication);
         }
         Ok(())
@@ -404,7 +407,7 @@ impl Store {
     }
 }
 
-/// Reads the columns of [`RUN`]: the run's row id, and the run without its responses.
+/// Reads the columns of [`RUN`]. Returns the row id and the run without its responses.
 fn bare_run(row: &Row<'_>) -> rusqlite::Result<(i64, StoredRun)> {
     let why: Option<String> = row.get(5)?;
     let end = match row.get_ref(4)?.as_str()? {
@@ -439,7 +442,7 @@ fn bare_run(row: &Row<'_>) -> rusqlite::Result<(i64, StoredRun)> {
     Ok((row.get(0)?, run))
 }
 
-/// Reads a response whose six columns begin at `first`; `None` if the run has none.
+/// Reads a response from the six columns that begin at `first`. `None` if the run has no response.
 fn response(row: &Row<'_>, first: usize) -> rusqlite::Result<Option<(String, StoredResponse)>> {
     let Some(name) = row.get(first)? else { return Ok(None) };
     let measured = match row.get(first + 2)? {
@@ -449,7 +452,7 @@ fn response(row: &Row<'_>, first: usize) -> rusqlite::Result<Option<(String, Sto
     Ok(Some((name, StoredResponse { unit: row.get(first + 1)?, measured })))
 }
 
-/// Reads what MSER-5 removed; `None` if it was not requested.
+/// Reads the number of values that MSER-5 removed. `None` if MSER-5 was not requested.
 fn cut(row: &Row<'_>, first: usize) -> rusqlite::Result<Option<Cut>> {
     let Some(discarded) = row.get::<_, Option<i64>>(first)? else { return Ok(None) };
     let out_of_range = |_| rusqlite::Error::IntegralValueOutOfRange(first, discarded);
@@ -459,7 +462,7 @@ fn cut(row: &Row<'_>, first: usize) -> rusqlite::Result<Option<Cut>> {
     }))
 }
 
-/// Reads an unsigned number, which SQLite stores as a signed one with the same 64 bits.
+/// Reads an unsigned number. SQLite stores it as a signed number with the same 64 bits.
 fn unsigned(row: &Row<'_>, column: usize) -> rusqlite::Result<u64> {
     row.get::<_, i64>(column).map(i64::cast_unsigned)
 }

@@ -1,4 +1,4 @@
-//! The forms of the store, and the upgrade from an old form.
+//! The forms (schema versions) of the store, and the upgrade from an old form to the current one.
 
 use std::path::Path;
 
@@ -9,7 +9,7 @@ use crate::StoreError;
 /// The value of `PRAGMA application_id` in a netrig store: `netr` in ASCII.
 pub(crate) const APPLICATION_ID: i32 = 0x6e65_7472;
 
-/// The script at index n turns form n into form n + 1. Published scripts never change.
+/// The script at index n upgrades form n to form n + 1. Published scripts never change.
 const SCRIPTS: [&str; 4] = [
     include_str!("schema/1.sql"),
     include_str!("schema/2.sql"),
@@ -17,7 +17,7 @@ const SCRIPTS: [&str; 4] = [
     include_str!("schema/4.sql"),
 ];
 
-/// The form of this version.
+/// The form that this version of netrig writes.
 pub(crate) const FORM: u32 = SCRIPTS.len() as u32;
 
 /// The result of [`look`] at a file.
@@ -25,18 +25,18 @@ pub(crate) const FORM: u32 = SCRIPTS.len() as u32;
 pub(crate) enum StoreFile {
     /// The file is empty or does not exist.
     Empty,
-    /// A store of a known form.
+    /// The file is a store of this form, which is known.
     Form(u32),
 }
 
-/// Looks at the file without changing it. The transaction shows one state: another process that creates the store has not
-/// started, or is done.
+/// Examines the file without changing it. The transaction shows a consistent state: if another process creates the
+/// store, the creation has not begun or is complete.
 pub(crate) fn look(connection: &Connection, path: &Path) -> Result<StoreFile, StoreError> {
     let moment = connection.unchecked_transaction().map_err(|e| StoreError::new(path, e))?;
     look_within(&moment, path)
 }
 
-/// Looks at the file within a transaction.
+/// Examines the file within a transaction.
 fn look_within(connection: &Transaction<'_>, path: &Path) -> Result<StoreFile, StoreError> {
     let pragma = |name| -> Result<i64, StoreError> {
         connection.pragma_query_value(None, name, |row| row.get(0)).map_err(|e| StoreError::new(path, e))
@@ -59,7 +59,7 @@ fn look_within(connection: &Transaction<'_>, path: &Path) -> Result<StoreFile, S
 }
 
 /// Upgrades the file to the form of this version, in one transaction. If two processes do this at the same time, one
-/// waits and finds the file upgraded.
+/// waits and then finds that the file is upgraded.
 pub(crate) fn bring_up(connection: &mut Connection, path: &Path) -> Result<(), StoreError> {
     let or = |e| StoreError::new(path, e);
     let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate).map_err(or)?;

@@ -10,10 +10,10 @@ use rusqlite::{Connection, ErrorCode, OpenFlags};
 use crate::StoreError;
 use crate::schema::{self, FORM, StoreFile};
 
-/// The greatest wait for a transaction of another process. Those of netrig last milliseconds.
+/// Longest time to wait for a transaction of another process. Transactions of netrig take milliseconds.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// Cache of pages, KiB. The runs of a point lie on many pages, and the runs of the next point on the same.
+/// Cache of pages, KiB. The runs of a point are spread over many pages, and the next point uses the same pages.
 const CACHE: i64 = 32 << 10;
 
 /// An open store. Several processes may open the same store, and all may write.
@@ -24,8 +24,8 @@ pub struct Store {
 }
 
 impl Store {
-    /// Opens the store at `path` for reading and writing. It creates a missing store, and upgrades an older one
-    /// to the form of this version.
+    /// Opens the store at `path` for reading and writing. Creates a store that does not exist, and upgrades a store of
+    /// an older form (schema version).
     ///
     /// # Errors
     /// [`StoreError::NotAStore`], [`StoreError::Newer`] (both leave the file as it is),
@@ -54,11 +54,11 @@ impl Store {
         Self::prepared(connection, path)
     }
 
-    /// Opens the store at `path` for reading only. Its folder may be read-only.
+    /// Opens the store at `path` for reading only. The folder of the store may be read-only.
     ///
     /// # Errors
-    /// [`StoreError::Missing`] if there is no store, [`StoreError::Older`] if it has an older form, else as
-    /// [`Store::open`].
+    /// [`StoreError::Missing`] if there is no store, [`StoreError::Older`] if it has an older form (schema version),
+    /// and otherwise the errors of [`Store::open`].
     pub fn open_read_only(path: &Path) -> Result<Self, StoreError> {
         if !path.exists() {
             return Err(StoreError::Missing(path.to_owned()));
@@ -75,10 +75,11 @@ impl Store {
         Self::prepared(connection, path)
     }
 
-    /// Opens a closed store that no process changes any more, without a lock: a network file system may have none.
+    /// Opens a store that is closed and that no process changes any more. Takes no lock, because a network file system
+    /// may have none.
     ///
     /// # Errors
-    /// Those of [`Store::open_read_only`].
+    /// As [`Store::open_read_only`].
     pub fn open_sealed(path: &Path) -> Result<Self, StoreError> {
         if !path.exists() {
             return Err(StoreError::Missing(path.to_owned()));
@@ -107,7 +108,8 @@ impl Store {
         store.connection.pragma_update(None, "foreign_keys", true).map_err(|e| store.failed(e))?;
         store.connection.set_prepared_statement_cache_capacity(64);
         store.connection.pragma_update(None, "cache_size", -CACHE).map_err(|e| store.failed(e))?;
-        // The plan of a query does not depend on its parameters: SQLite would plan each query of a point anew.
+        // The plan of a query does not depend on its parameters. Otherwise SQLite would plan each query for a point
+        // again.
         store
             .connection
             .set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true)
@@ -115,7 +117,7 @@ impl Store {
         Ok(store)
     }
 
-    /// The path of the store's file.
+    /// The path of the store file.
     pub fn path(&self) -> &Path {
         &self.path
     }
@@ -131,7 +133,8 @@ impl Store {
     }
 }
 
-/// Refuses a path that is not a regular file before SQLite opens it. SQLite would wait forever for the writer of a pipe.
+/// Refuses a path that is not a regular file before SQLite opens it. If it is a pipe, SQLite would wait forever for a
+/// writer.
 fn check_kind(path: &Path) -> Result<(), StoreError> {
     let Ok(metadata) = std::fs::metadata(path) else { return Ok(()) };
     let kind = metadata.file_type();
@@ -148,8 +151,8 @@ fn check_kind(path: &Path) -> Result<(), StoreError> {
     })
 }
 
-/// Enables the write-ahead log. This needs a lock once in the life of a file, for which SQLite does not wait; so this
-/// function retries.
+/// Enables the write-ahead log. This needs a lock once in the lifetime of a file. SQLite does not wait for this lock,
+/// so this function retries.
 fn write_ahead(connection: &Connection, patience: Duration) -> rusqlite::Result<()> {
     const STEP: Duration = Duration::from_millis(5);
     let mut waited = Duration::ZERO;
@@ -166,14 +169,14 @@ fn write_ahead(connection: &Connection, patience: Duration) -> rusqlite::Result<
     }
 }
 
-/// The log beside the store.
+/// The path of the write-ahead log beside the store.
 pub(crate) fn log_of(path: &Path) -> PathBuf {
     let mut name = path.as_os_str().to_owned();
     name.push("-wal");
     name.into()
 }
 
-/// SQLite's URI for a file that no process changes. The three special characters of URIs are escaped.
+/// SQLite's URI for a file that no process changes. Characters that are special in URIs are escaped.
 fn immutable(path: &Path) -> PathBuf {
     let escaped = path.to_string_lossy().replace('%', "%25").replace('?', "%3f").replace('#', "%23");
     format!("file:{escaped}?immutable=1").into()

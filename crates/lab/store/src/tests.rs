@@ -1,4 +1,4 @@
-//! Tests that need private parts of the crate.
+//! Tests that use private parts of the crate.
 
 use std::time::Duration;
 
@@ -29,7 +29,7 @@ fn a_full_disk_loses_nothing_and_is_survived() {
     let mut store = Store::open(&folder.path().join("netrig.db")).unwrap();
     let mut next = entry(&mut store, "");
     let pages: i64 = store.connection.pragma_query_value(None, "page_count", |row| row.get(0)).unwrap();
-    // SQLite refuses to grow the file, as on a full disk.
+    // With this limit SQLite cannot grow the file, as on a full disk.
     store.connection.pragma_update(None, "max_page_count", pages + 4).unwrap();
     let mut recorded = 0;
     let error = loop {
@@ -44,7 +44,7 @@ fn a_full_disk_loses_nothing_and_is_survived() {
     assert!(recorded > 0);
     assert_eq!(store.replications(next.experiment).unwrap().len(), recorded);
 
-    // With more space the same store continues.
+    // With more space the same store can record again.
     store.connection.pragma_update(None, "max_page_count", 1_000_000).unwrap();
     store.record(&next).unwrap();
     assert_eq!(store.replications(next.experiment).unwrap().len(), recorded + 1);
@@ -65,7 +65,7 @@ fn a_store_that_another_process_holds_is_waited_for_and_then_refused() {
     assert!(holder.run("aa").unwrap().is_some());
 }
 
-/// A recorded run is in the kernel's page cache, not yet on the disk, as `docs/store.md` says.
+/// A recorded run is in the kernel's page cache and not yet on the disk, as `docs/store.md` says.
 #[test]
 fn the_log_is_written_ahead() {
     let folder = tempfile::tempdir().unwrap();

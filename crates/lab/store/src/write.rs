@@ -6,7 +6,7 @@ use rusqlite::{Connection, OptionalExtension, TransactionBehavior, named_params,
 use crate::provenance::digest;
 use crate::{ExperimentId, RunEnd, RunEntry, Store, StoreError, StoredResponse, TimeSeries, parquet_file};
 
-/// A recorded run to add as a replication of another experiment or of another point.
+/// An existing run that is added as a replication of another experiment or of another point.
 #[derive(Clone, Debug)]
 pub struct Enrolment<'a> {
     /// The level of every factor.
@@ -22,8 +22,8 @@ pub struct Enrolment<'a> {
 pub enum RecordOutcome {
     /// The run is in the store now.
     Stored,
-    /// The store already had a valid run of this identity, from another process. It keeps that run and discards
-    /// the values of this one.
+    /// The store already had a valid run of this identity, from another process. The store keeps that run and discards
+    /// the values of the new run.
     AlreadyThere,
 }
 
@@ -50,9 +50,10 @@ impl Store {
             .map_err(|e| self.failed(e))
     }
 
-    /// Records a run in one transaction. After the return the run survives the end of this process.
+    /// Records a run in one transaction. After the function returns, the run remains recorded even if this process
+    /// ends.
     ///
-    /// A valid run is never replaced. A run that failed or was invalid is replaced by the next attempt.
+    /// A valid run is never replaced. A failed or invalid run is replaced by the next attempt.
     ///
     /// # Errors
     /// If the store cannot be written ([`StoreError::Full`], [`StoreError::Locked`], ..), or a time series
@@ -63,7 +64,7 @@ impl Store {
         record(&mut self.connection, entry, &series).map_err(|e| self.failed(e))
     }
 
-    /// Enrols recorded runs as replications of points of `experiment`. Unknown identities are ignored.
+    /// Adds existing runs as replications of points of `experiment`. Unknown identities are ignored.
     ///
     /// # Errors
     /// If the store cannot be written.
@@ -94,8 +95,8 @@ fn record(
     entry: &RunEntry,
     series: &[(&TimeSeries, Vec<u8>)],
 ) -> rusqlite::Result<RecordOutcome> {
-    // Immediate: two processes that record at the same time wait for each other here. At the commit SQLite would not
-    // wait but fail.
+    // Immediate: if two processes record at the same time, one waits here for the other. At the commit SQLite would
+    // fail instead of waiting.
     let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
     let (id, recorded) = match put_run(&transaction, entry)? {
         Some(id) => {
@@ -175,7 +176,7 @@ fn remarks(outcome: &RunOutcome) -> Option<String> {
     (!remarks.is_empty()).then(|| serde_json::to_string(remarks).expect("sentences always have a JSON form"))
 }
 
-/// Replaces the responses, series and notes of a run, which an earlier attempt may have left.
+/// Replaces the responses, series and notes of a run. An earlier attempt may have left some.
 fn put_parts(
     connection: &Connection,
     run: i64,
@@ -232,7 +233,7 @@ fn enrol(
         .map(drop)
 }
 
-/// The levels as the JSON object in the store, in the order of the factors' names.
+/// The levels as a JSON object, as the store keeps it, sorted by the names of the factors.
 pub(crate) fn factors(point: &Point) -> String {
     serde_json::to_string(point).expect("a map of strings always has a JSON form")
 }

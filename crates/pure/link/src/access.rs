@@ -1,7 +1,7 @@
 //! Presets of access lines: the constants of both directions, each with its source.
 //!
-//! A standard defines the capacity and the framing of a line. It seldom defines the rate of a service, and never the size of
-//! buffers. Such constants are chosen; their sources say "chosen" and give the rule.
+//! A standard defines the capacity and the framing of a line. It seldom defines the rate of a service and never defines
+//! buffer sizes. These constants are chosen here. Their sources say "chosen" and give the rule.
 
 use netrig_core::{Duration, Rate, Size};
 use schemars::JsonSchema;
@@ -43,20 +43,20 @@ pub enum Preset {
     Leo,
 }
 
-/// A constant of a preset as `netrig show preset` prints it, downstream and upstream.
+/// A constant of a preset as `netrig show preset` prints it, in both directions.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AccessConstant {
     /// The link's key in the experiment file.
     pub name: &'static str,
-    /// Its downstream value as the file writes it.
+    /// The downstream value, as the experiment file writes it.
     pub down: String,
-    /// Its upstream value.
+    /// The upstream value, as the experiment file writes it.
     pub up: String,
     /// The source of both values.
     pub source: &'static str,
 }
 
-/// The constants of an access line and their sources. Of two values the first is downstream.
+/// The constants of an access line and their sources. In each pair the downstream value comes first.
 #[derive(Clone, Copy, Debug)]
 struct PresetTable {
     rate: [Rate; 2],
@@ -65,7 +65,7 @@ struct PresetTable {
     /// The limit of the FIFO queue.
     room: Duration,
     mtu: Size,
-    /// The sources of the rate, the framing, the delay, the room and the MTU.
+    /// The sources of the rate, the framing, the delay, the queue limit and the MTU, in this order.
     sources: [&'static str; 5],
 }
 
@@ -85,13 +85,13 @@ const fn us(time: u64) -> Duration {
     Duration::from_micros(time)
 }
 
-/// The MTU of Ethernet, and of PPP over Ethernet.
+/// The MTU of Ethernet (`WHOLE`) and of PPP over Ethernet (`BEHIND_PPPOE`).
 const WHOLE: Size = Size::from_bytes(1500);
 const BEHIND_PPPOE: Size = Size::from_bytes(1492);
 const ETHERNET_MTU: &str = "IEEE 802.3 clause 3.2.7";
 const PPPOE_MTU: &str = "RFC 2516 section 7: 8 B less than a frame of Ethernet carries";
 
-/// The limit of a queue if no source gives one.
+/// The limit of a queue if no source defines one.
 const ROOM: Duration = ms(250);
 const RULE: &str = "chosen: a round trip of 250 ms, the rule of Villamizar and Song 1994 as Appenzeller, Keslassy and McKeown \
                     2004 report it; no standard says";
@@ -101,7 +101,7 @@ const INTERLEAVING: &str =
 const ON_ATM: &str = "RFC 2516 over RFC 2684 section 5.2 and ITU-T I.363.5";
 
 impl Preset {
-    /// All of them.
+    /// All presets.
     pub const ALL: [Self; 9] = [
         Self::TenBaseT,
         Self::Adsl,
@@ -114,7 +114,7 @@ impl Preset {
         Self::Leo,
     ];
 
-    /// Its name in files.
+    /// Name in experiment files.
     pub const fn name(self) -> &'static str {
         match self {
             Self::TenBaseT => "10baset",
@@ -129,7 +129,7 @@ impl Preset {
         }
     }
 
-    /// Its description in a few words.
+    /// Short description.
     pub const fn title(self) -> &'static str {
         match self {
             Self::TenBaseT => "Ethernet on twisted pair, 10 Mbit/s both ways at once",
@@ -154,7 +154,7 @@ impl Preset {
         [line(1), line(0)]
     }
 
-    /// Its constants, with the same keys for each preset.
+    /// The constants of the preset. All presets have the same keys.
     pub fn constants(self) -> [AccessConstant; 5] {
         let PresetTable { rate, framing, delay, room, mtu, sources } = self.table();
         let [of_rate, of_framing, of_delay, of_room, of_mtu] = sources;
@@ -304,11 +304,11 @@ impl Preset {
     }
 }
 
-/// The normalised asymmetry of an access line (*k* in RFC 3449 section 3.1): the ratio of the rates over the ratio of the
-/// lengths on the line, for a packet of `data` bytes and an acknowledgement of `ack` bytes.
+/// The normalised asymmetry of an access line (*k* in RFC 3449 section 3.1): the ratio of the rates divided by the
+/// ratio of the lengths on the line, for a packet of `data` bytes and an acknowledgement of `ack` bytes.
 ///
-/// If a receiver acknowledges each packet and the ratio is above 1, the acknowledgements fill the upstream line first. If it
-/// acknowledges every second packet, the limit is 2.
+/// If a receiver acknowledges each packet and the ratio is above 1, the acknowledgements fill the upstream line first.
+/// If it acknowledges every second packet, this happens above 2.
 pub fn asymmetry(down: &LineSettings, up: &LineSettings, data: u32, ack: u32) -> f64 {
     let rates = down.rate.bits_per_s() as f64 / up.rate.bits_per_s() as f64;
     let lengths = down.framing.line_bytes(data) as f64 / up.framing.line_bytes(ack) as f64;
@@ -348,7 +348,7 @@ mod tests {
         }
     }
 
-    /// The printed values are those of both lines, as a file writes them.
+    /// The constants that are printed equal the settings of both lines, as a file writes them.
     #[test]
     fn constants_are_those_of_the_lines() {
         for preset in Preset::ALL {

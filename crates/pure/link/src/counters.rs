@@ -24,7 +24,7 @@ impl PacketTally {
         self.bytes += u64::from(ip_len);
     }
 
-    /// Subtracts a packet that was counted ahead of time.
+    /// Subtracts a packet that was counted before it arrived.
     pub(crate) fn subtract(&mut self, ip_len: u32) {
         self.packets -= 1;
         self.bytes -= u64::from(ip_len);
@@ -46,22 +46,22 @@ pub struct Imbalance {
     pub delivered: u64,
     /// Packets dropped for all reasons together.
     pub dropped: u64,
-    /// Packets that wait or are on the line.
+    /// Packets that wait in the queue or are on the line.
     pub inside: u64,
 }
 
-/// Exact counters of a line's packets, in whole packets, bytes and nanoseconds.
+/// Exact counters of a line's packets, in integer packets, bytes and nanoseconds.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct LineCounters {
-    /// Arrived at the near end.
+    /// Packets that arrived at the near end.
     pub offered: PacketTally,
-    /// Started onto the line.
+    /// Packets whose transmission started.
     pub served: PacketTally,
-    /// Came out of the far end.
+    /// Packets that arrived at the far end.
     pub delivered: PacketTally,
-    /// Made by duplication.
+    /// Copies made by duplication.
     pub duplicated: PacketTally,
-    /// Marked by the queue (ECN).
+    /// Packets that the queue marked (ECN).
     pub marked: PacketTally,
     /// Retransmissions of the link layer.
     pub repeated: PacketTally,
@@ -99,9 +99,9 @@ impl LineCounters {
         Duration::from_nanos(u64::try_from(self.waited_nanos).unwrap_or(u64::MAX))
     }
 
-    /// Integral over time of the waiting packets until `now`, packets × nanoseconds (Little 1961). It is the sum of all waiting
-    /// times, of packets that still wait and packets that were dropped after waiting, too. The difference of two values,
-    /// divided by the time between them, is the mean queue in packets.
+    /// Integral over time of the number of waiting packets until `now`, packets × nanoseconds (Little 1961). It is the
+    /// sum of all waiting times, including those of packets that still wait and of packets that were dropped after
+    /// waiting. The difference between two readings, divided by the time between them, is the mean queue in packets.
     pub fn packet_nanos(&self, now: Instant) -> u128 {
         self.packet_nanos + area(self.backlog.packets as u64, now.since(self.since))
     }

@@ -2,7 +2,7 @@
 
 use netrig_core::SettingsError;
 
-/// Fails with `why` about `field` unless `holds`.
+/// Returns the error `why` about `field` unless `holds` is true.
 pub(crate) fn ensure(holds: bool, field: &str, why: &str) -> Result<(), SettingsError> {
     if holds { Ok(()) } else { Err(SettingsError::new(field, why)) }
 }

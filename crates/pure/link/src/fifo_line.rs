@@ -1,14 +1,16 @@
 //! A line with deterministic service: FIFO, a constant rate and one delay.
 //!
-//! Such a line decides the fate of a packet when it is offered. The packet starts when it is offered or when the line has sent
-//! the previous packet, whichever is later (Lindley 1952). It arrives after its sending time and the delay. No later packet
-//! changes this, so a driver may offer packets ahead of its own time, in the order of their arrival times. The counters are
-//! computed when they are read, for any moment that is not before the last one.
+//! Such a line decides the fate of a packet when it is offered. The packet starts when it is offered or when the line
+//! has sent the previous packet, whichever is later (Lindley 1952). It arrives at the far end after its sending time
+//! and the delay. No later packet changes this, so a driver may offer packets ahead of its own time, in the order in
+//! which they reach the line. The counters are computed when they are read. Each reading must be at the time of the
+//! previous reading or later.
 //!
-//! The closed form includes outages that drop all packets inside: they revoke the decisions about these packets. A line that
-//! has outages is never offered packets ahead of the driver's time.
+//! An outage drops all packets inside: it revokes the decisions about these packets. A line that has outages is never
+//! offered packets ahead of the driver's time.
 //!
-//! [`Line`](crate::Line) is the model. This is the same line at a fraction of the cost, for settings that allow it.
+//! [`Line`](crate::Line) is the general model. This line gives the same results at a fraction of the cost, for settings
+//! that allow it.
 
 use std::collections::VecDeque;
 
@@ -54,11 +56,11 @@ pub struct FifoDelivery<P> {
     pub packet: P,
     /// Length of its IP packet, bytes.
     pub ip_len: u32,
-    /// The number with which it was offered.
+    /// The number that the driver gave when it offered the packet.
     pub note: u32,
 }
 
-/// A packet that was dropped when it was offered.
+/// A packet that the line drops when it is offered.
 #[derive(Clone, Copy, Debug)]
 struct AheadDrop {
     at: Instant,
@@ -69,7 +71,7 @@ struct AheadDrop {
 /// The counters of a line at one moment.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FifoReading {
-    /// Counters of its packets.
+    /// Counters of the line's packets.
     pub counters: LineCounters,
     /// Time that the line has spent sending.
     pub busy: Duration,
@@ -77,22 +79,22 @@ pub struct FifoReading {
     pub inside: usize,
 }
 
-/// A sum that may exceed 64 bits, aligned as a word.
+/// A sum that may exceed 64 bits, with the alignment of 64 bits.
 #[derive(Clone, Copy, Debug, Default)]
 #[repr(C, packed(8))]
 struct WideSum(u128);
 
 /// A line with a closed form. See the [module](self).
 ///
-/// The order of the fields is the order in memory. The fields that each packet needs come first and take two cache lines, after
-/// 8 bytes of the caller. The fields that a waiting packet needs come next.
+/// The order of the fields is their order in memory. The fields that every packet needs come first and take two cache
+/// lines, after 8 bytes of the caller. The fields that only a waiting packet needs come next.
 #[derive(Clone, Debug)]
 #[repr(C)]
 pub struct FifoLine<P> {
     /// Ring of 2ⁿ packet records, occupied from `head` to `tail`. The indices count from the start of the run.
     ring: Box<[PacketRecord<P>]>,
     head: usize,
-    /// The packets before this index have started by the last offer.
+    /// Packets before this index had started at the time of the last offer.
     started: usize,
     tail: usize,
     free_at: Instant,
@@ -100,17 +102,17 @@ pub struct FifoLine<P> {
     delivered: u64,
     delay: Duration,
     sending: SendingTime,
-    /// This and the next sum are over all accepted packets, started or not.
+    /// `busy` and `bytes` are sums over all accepted packets, whether they have started or not.
     busy: u64,
     bytes: u64,
-    /// Largest number of waiting packets. Only this limit is in the hot cache lines.
+    /// Largest number of waiting packets. It is the only limit in the hot cache lines.
     most_packets: u32,
-    /// The queue has only a limit in packets, there is no MTU, and no waits are recorded. This holds for most lines.
+    /// Whether the queue has only a limit in packets, there is no MTU, and no waits are recorded. True for most lines.
     packet_limit_only: bool,
-    /// The value of `packet_limit_only` while the line is up; while it is down, that is false.
+    /// The value of `packet_limit_only` while the line is up. While the line is down, `packet_limit_only` is false.
     packet_limit_only_when_up: bool,
     is_down: bool,
-    /// Waiting bytes as of the last offer.
+    /// Waiting bytes at the time of the last offer.
     waiting_bytes: u64,
     waited: WideSum,
     rate: LineRate,
@@ -121,7 +123,7 @@ pub struct FifoLine<P> {
     room: Option<Box<TimeRoom>>,
     queue_full: PacketTally,
     undeliverable: PacketTally,
-    /// Drops that may be later than a reading.
+    /// Drops that may be later than the next reading.
     drops: VecDeque<AheadDrop>,
     waits: Waits,
     outages: Box<OutageLosses>,
@@ -133,15 +135,15 @@ struct OutageLosses {
     dropped: PacketTally,
     /// The dropped packets that had started.
     started: PacketTally,
-    /// Waiting time of the other dropped packets, packets × nanoseconds.
+    /// Waiting time, until they were dropped, of the packets that had not started, packets × nanoseconds.
     packet_nanos: u128,
 }
 
 impl LineSettings {
-    /// The queue of a line with a closed form; `None` if the line has none.
+    /// The queue of a line that has a closed form; `None` if the line has no closed form.
     fn closed_form(&self) -> Option<&Fifo> {
         let Queue::Fifo(fifo) = &self.queue else { return None };
-        // Exhaustive: a new setting requires a decision whether the line still has a closed form.
+        // The pattern is exhaustive: a new setting requires a decision whether the line still has a closed form.
         let Self {
             rate: _,
             delay: _,
@@ -169,7 +171,7 @@ impl LineSettings {
 }
 
 impl<P> FifoLine<P> {
-    /// The line that `settings` describe; `None` if it has no closed form. It records waits if `sink` wants them.
+    /// The line that `settings` describe; `None` if it has no closed form. The line records waits if `sink` wants them.
     ///
     /// # Errors
     /// As [`LineSettings::check`].
@@ -219,8 +221,8 @@ impl<P> FifoLine<P> {
     /// Offers a packet of `ip_len` bytes to the line at `at`, which must not be before the previous offer. Returns its arrival
     /// time, or `None` if the line drops it.
     ///
-    /// If `packet` is given, with a number of the driver, [`FifoLine::poll_deliver`] returns both. Otherwise the packet is
-    /// forwarded ahead of time: the driver is at `now`, and `at` may be later.
+    /// If `packet` is given, [`FifoLine::poll_deliver`] returns it with the number that the driver gave. If not, the
+    /// packet is forwarded ahead of time: the driver's time is `now`, and `at` may be later.
     #[inline(always)]
     pub fn offer(
         &mut self,
@@ -277,7 +279,7 @@ impl<P> FifoLine<P> {
             if start != self.free_at {
                 self.sending.rest();
             }
-            // The packet does not wait: `start_by` need not look at it.
+            // The packet does not wait, so `start_by` can skip it.
             self.started += 1;
         } else {
             self.wait::<PACKET_LIMIT_ONLY>(at, start, ip_len);
@@ -301,7 +303,7 @@ impl<P> FifoLine<P> {
         Some(arrives)
     }
 
-    /// Removes the packets that have started by `at` from the waiting ones.
+    /// Removes the packets that have started by `at` from the waiting packets.
     #[inline(always)]
     fn start_by<const PACKET_LIMIT_ONLY: bool>(&mut self, at: Instant) {
         let mask = self.ring.len() - 1;
@@ -318,8 +320,9 @@ impl<P> FifoLine<P> {
         }
     }
 
-    /// Takes the line down at `now`. It drops all packets that wait or are on the line, and all that are offered until it is up
-    /// again. Returns whether the next packet to be delivered is among them, so that [`FifoLine::next_delivery`] has changed.
+    /// Takes the line down at `now`. It drops all packets that wait or are on the line, and all packets that are
+    /// offered until it is up again. Returns whether it dropped the next packet to be delivered, so that
+    /// [`FifoLine::next_delivery`] has changed.
     ///
     /// The line must not have been offered packets ahead of `now`, and must not record the waits of single packets.
     pub fn go_down(&mut self, now: Instant) -> bool {
@@ -391,7 +394,7 @@ impl<P> FifoLine<P> {
         }
     }
 
-    /// Memory of its records, bytes.
+    /// Memory that the records use, bytes.
     pub fn bytes(&self) -> usize {
         size_of_val(&self.ring[..]) + self.drops.len() * size_of::<AheadDrop>() + self.waits.bytes()
     }
@@ -402,10 +405,10 @@ impl<P> FifoLine<P> {
         self.forget(now);
     }
 
-    /// Forgets packets that arrived by `now` and were forwarded ahead of time.
+    /// Forgets packets that were forwarded ahead of time and arrived by `now`.
     fn forget(&mut self, now: Instant) {
         let mask = self.ring.len() - 1;
-        // A packet that is being offered has no record yet, but may already count as started.
+        // A packet that is being offered has no record yet, but may already be counted as started.
         let started = self.started.min(self.tail);
         while self.head < started {
             let record = &self.ring[self.head & mask];
@@ -416,8 +419,8 @@ impl<P> FifoLine<P> {
         }
     }
 
-    /// Forgets packets that arrived by `now` and were forwarded ahead of time. If more than seven eighths of the ring are
-    /// still occupied, doubles it. So the ring takes no more of the processor's cache than it must.
+    /// Forgets packets that were forwarded ahead of time and arrived by `now`. If more than seven eighths of the ring
+    /// are still occupied, doubles the ring. So the ring uses little of the processor's cache.
     #[inline(never)]
     fn make_room(&mut self, now: Instant) {
         self.forget(now);
@@ -460,7 +463,8 @@ impl<P> FifoLine<P> {
         None
     }
 
-    /// Arrival of the packet before the last accepted one. If the line has forgotten it, [`Instant::ZERO`].
+    /// Arrival time of the packet before the last accepted one. [`Instant::ZERO`] if the line has forgotten that
+    /// packet.
     #[inline(always)]
     pub fn arrival_before_last(&self) -> Instant {
         if self.tail - self.head < 2 {
@@ -469,12 +473,13 @@ impl<P> FifoLine<P> {
         self.ring[(self.tail - 2) & (self.ring.len() - 1)].arrives
     }
 
-    /// Whether the shortest IP packet takes a nanosecond or more. Then no two packets arrive at the same moment.
+    /// Whether the shortest IP packet takes at least a nanosecond to send. Then no two packets arrive at the same
+    /// moment.
     pub fn takes_time(&self) -> bool {
         SendingTime::new(&self.rate).next(&self.rate, SHORTEST_IP_PACKET) >= Duration::from_nanos(1)
     }
 
-    /// Packets that [`FifoLine::poll_deliver`] has yet to return.
+    /// Packets that [`FifoLine::poll_deliver`] has not returned yet.
     pub fn held(&self) -> usize {
         let mask = self.ring.len() - 1;
         (self.head..self.tail).filter(|place| self.ring[place & mask].packet.is_some()).count()
@@ -485,7 +490,7 @@ impl<P> FifoLine<P> {
         self.delay
     }
 
-    /// When to call [`FifoLine::poll_deliver`] next, and when the packet to be delivered then was offered.
+    /// When to call [`FifoLine::poll_deliver`] next, and when the packet that is then delivered was offered.
     #[must_use]
     #[inline]
     pub fn next_delivery(&self) -> Option<(Instant, Instant)> {
@@ -545,7 +550,7 @@ impl<P> FifoLine<P> {
                 counters.backlog.bytes += u64::from(record.ip_len);
             }
         }
-        // An arrived packet is inside until it is polled.
+        // An arrived packet counts as inside until it is polled.
         let records = (self.head..self.tail).map(|place| &self.ring[place & mask]);
         for record in
             records.take_while(|record| record.arrives <= now).filter(|record| record.packet.is_some())
@@ -572,7 +577,7 @@ impl<P> FifoLine<P> {
 }
 
 impl<P> PacketRecord<P> {
-    /// Its sending time, nanoseconds.
+    /// Sending time of the packet, nanoseconds. `delay` is the delay of the line.
     fn sending_nanos(&self, delay: Duration) -> u64 {
         self.arrives.as_nanos() - delay.as_nanos() - self.start.as_nanos()
     }

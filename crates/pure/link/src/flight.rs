@@ -10,23 +10,24 @@ use netrig_core::{DropReason, Instant};
 pub(crate) struct Flying<P> {
     /// Arrival at the far end.
     pub(crate) at: Instant,
-    /// If it is dropped at the far end, the reason.
+    /// The reason if the packet is dropped at the far end.
     pub(crate) lost: Option<DropReason>,
     pub(crate) packet: P,
 }
 
-/// Packets on the line. Packets that arrive in the order of sending are in a plain queue. Jitter or a shorter delay may let
-/// packets overtake; these are few and are in a heap.
+/// Packets on the line. Packets that arrive in the order of sending are in a plain queue. Jitter or a shorter delay may
+/// let packets overtake; these packets are few and are kept in a heap.
 ///
-/// If two packets arrive at the same moment, the one that was sent first comes first. Between the two parts that is the one in
-/// the queue: a packet overtakes only if it arrives *before* the last packet of the queue.
+/// If two packets arrive at the same moment, the packet that was sent first comes first. If one is in the queue and the
+/// other in the heap, the packet in the queue was sent first: a packet goes into the heap only if it arrives *before*
+/// the last packet of the queue.
 #[derive(Clone, Debug)]
 pub(crate) struct Flight<P> {
     in_order: VecDeque<Flying<P>>,
     /// Arrival of the last packet that was added to `in_order`.
     latest: Instant,
     overtaking: BinaryHeap<Overtaking<P>>,
-    /// Number of packets that have overtaken since the start. It keeps the order of sending among them.
+    /// Number of packets that have overtaken since the start. It orders ties in the heap by the time of sending.
     overtaken: u64,
 }
 
@@ -87,7 +88,7 @@ impl<P> Flight<P> {
         }
     }
 
-    /// Removes all packets that arrive after `now`, and passes them to `lost` in the order of their arrival.
+    /// Removes all packets that would arrive after `now`, and passes them to `lost` in the order of their arrival.
     pub(crate) fn cut(&mut self, now: Instant, mut lost: impl FnMut(P)) {
         let mut arrived: VecDeque<Flying<P>> = VecDeque::new();
         while let Some(flying) = self.pop_by(Instant::NEVER) {
@@ -129,7 +130,7 @@ impl<P> PartialOrd for Overtaking<P> {
 }
 
 impl<P> Ord for Overtaking<P> {
-    /// Reversed, because the heap returns its greatest element and the earliest is needed.
+    /// The order is reversed, because the heap returns its greatest element and the earliest packet is needed.
     fn cmp(&self, other: &Self) -> Ordering {
         other.key().cmp(&self.key())
     }
@@ -142,7 +143,8 @@ mod tests {
     use super::*;
 
     proptest! {
-        /// Compares with a stable sort, which keeps ties in the order of sending. Arrivals and departures are mixed.
+        /// Compares with a stable sort, which keeps ties in the order of sending. Packets are added and removed in
+        /// random order.
         #[test]
         fn arrivals_are_sorted_and_ties_keep_the_order_of_sending(
             steps in prop::collection::vec((0u64..30, any::<bool>()), 1..200),

@@ -38,11 +38,11 @@ pub enum Framing {
     Gpon,
 }
 
-/// The shortest payload of an Ethernet frame, bytes; then its header and frame check.
+/// The shortest payload, the header and the frame check sequence of an Ethernet frame, bytes.
 const MIN_PAYLOAD: u64 = 46;
 const HEADER: u64 = 14;
 const CHECK: u64 = 4;
-/// The bytes between two frames on a cable: the gap, and the preamble with the start delimiter.
+/// The interframe gap, and the preamble with the start delimiter, bytes.
 const GAP: u64 = 12;
 const PREAMBLE: u64 = 8;
 /// LLC and SNAP headers of a packet in AAL5.
@@ -51,7 +51,7 @@ const LLC_SNAP: u64 = 8;
 const PPPOE: u64 = 6 + 2;
 
 impl Framing {
-    /// Its name in files.
+    /// Name in experiment files.
     pub const fn name(self) -> &'static str {
         match self {
             Self::None => "none",
@@ -67,7 +67,7 @@ impl Framing {
         }
     }
 
-    /// Bytes that the line spends on an IP packet of `ip_len` bytes.
+    /// Bytes that the line sends for an IP packet of `ip_len` bytes.
     pub const fn line_bytes(self, ip_len: u32) -> u64 {
         let ip_len = ip_len as u64;
         match self {
@@ -104,7 +104,7 @@ mod tests {
 
     #[test]
     fn the_shortest_ethernet_frame_takes_84_bytes() {
-        // IEEE 802.3: 64 B frame, 8 B preamble, 12 B gap; the longest standard one takes 1538.
+        // IEEE 802.3: frame 64 B, preamble 8 B, gap 12 B. The longest standard frame takes 1538 B.
         for len in [20, 40, 46] {
             assert_eq!(Framing::Ethernet.line_bytes(len), 84);
         }
@@ -121,15 +121,15 @@ mod tests {
     fn atm_counts_whole_cells() {
         // 512 B of data, UDP and IP headers, LLC/SNAP and the AAL5 trailer: 556 B, 12 cells.
         assert_eq!(Framing::AtmLlc.line_bytes(512 + 28), 12 * 53);
-        // The default MTU of RFC 1626: 9180 B with LLC/SNAP and trailer fill 191.58 cells.
+        // The default MTU of RFC 1626: 9180 B, LLC/SNAP and trailer fill 191.58 cells.
         assert_eq!(Framing::AtmLlc.line_bytes(9180), 192 * 53);
-        // A bare 40 B ACK fits one cell without LLC/SNAP, and needs two with it.
+        // A bare ACK of 40 B fits into one cell without LLC/SNAP, and needs two cells with LLC/SNAP.
         assert_eq!(Framing::Atm.line_bytes(40), 53);
         assert_eq!(Framing::Atm.line_bytes(41), 106);
         assert_eq!(Framing::AtmLlc.line_bytes(40), 106);
     }
 
-    /// RFC 2516 section 7: the largest PPP payload, so that with 8 B before it a frame carries 1500 B.
+    /// RFC 2516 section 7: the largest PPP payload is 1492 B. With 8 B of headers it fills a frame of 1500 B.
     #[test]
     fn ppp_over_ethernet_fills_a_frame_with_1492_bytes() {
         assert_eq!(Framing::Pppoe.line_bytes(1492), Framing::Ethernet.line_bytes(1500));

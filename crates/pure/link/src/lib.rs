@@ -1,13 +1,13 @@
 //! The line model: one direction of a line is a queue discipline, a rate with framing, a delay and impairments. The model of
 //! WiFi is a medium that stations share, with a lane for each pair of stations and each direction ([`wifi`]).
 //!
-//! A line sees only the headers of packets ([`PacketMeta`](netrig_core::PacketMeta)), and its caller passes the time. So the
-//! same line serves a simulator in virtual time and a router in real time. It does no I/O, reads no clock, and draws random
-//! numbers only from named streams.
+//! A line sees only the headers of packets ([`PacketMeta`](netrig_core::PacketMeta)), and its caller passes the time.
+//! So a simulator in virtual time and a router in real time use the same line. A line does no I/O, reads no clock, and
+//! draws random numbers only from named streams.
 //!
 //! Start from [`Line`] (or [`wifi::Medium`]). It is made from [`LineSettings`], which an experiment file describes.
-//! [`LineCounters`] observes a line and checks the balance of its packets. A [`Wire`] is a line with all its observers. A new
-//! queue discipline is one file under `queue/`.
+//! [`LineCounters`] observes a line and checks the balance of its packets. A [`Wire`] is a line with all its observers.
+//! Each queue discipline is one file under `queue/`.
 //!
 //! ```
 //! use netrig_core::{Delivery, Duration, Instant, Lane, Link, Seeds};

@@ -14,30 +14,31 @@ use crate::{LineSettings, SettingsError};
 /// One direction of a line: a queue discipline, a rate with framing, a delay and impairments. It has one lane,
 /// [`Lane::ONLY`].
 ///
-/// If the caller is late, the line still does everything at the time at which it was due. It draws random numbers in the order
-/// in which packets start onto the line. So its behaviour depends only on arrivals and link events, never on when or how often
-/// it is polled.
+/// If the caller polls late, the line still does everything at the time at which it was due. It draws random numbers in
+/// the order in which packets start onto the line. So its behaviour depends only on arrivals and link events, not on
+/// when or how often it is polled.
 ///
-/// `Q` is the discipline. [`Egress`] is any discipline that a file can describe; [`Line::with_queue`] takes any other.
+/// `Q` is the discipline. [`Egress`] has all disciplines that a file can describe. [`Line::with_queue`] accepts other
+/// disciplines.
 #[derive(Clone, Debug)]
 pub struct Line<P, Q = Egress<P>> {
     queue: Q,
     flight: Flight<P>,
     pace: LinePace,
     delay: Duration,
-    /// The end of the packet that is being sent.
+    /// When the transmission of the current packet ends.
     free_at: Instant,
-    /// When to ask the queue for the next packet; never while the queue is empty or the line is down.
+    /// When to ask the queue for the next packet. [`Instant::NEVER`] while the queue is empty or the line is down.
     ask_at: Instant,
-    /// Time for all packets that have started, up to `free_at`.
+    /// Sending time of all packets that have started, up to `free_at`.
     busy: Duration,
     /// The longest IP packet, bytes.
     mtu: u64,
     outage: Option<Waiting>,
-    /// Whether `impairments` has anything to do.
+    /// Whether the line has impairments.
     impaired: bool,
     impairments: Box<Impairments>,
-    /// The last arrival among packets that keep their order.
+    /// The last arrival time among packets that keep their order.
     latest_arrival: Instant,
     /// The `now` of the last call.
     latest: Instant,
@@ -110,16 +111,16 @@ impl<P: PacketMeta + Clone, Q: QueueDiscipline<P>> Line<P, Q> {
         }
     }
 
-    /// Starts all packets that may start by `now`. Not inlined, because most calls have nothing to serve.
+    /// Starts all packets that may start by `now`. Not inlined, because most calls start no packet.
     #[inline(never)]
     fn serve(&mut self, now: Instant, obs: &mut impl Observer<P>) {
-        // `Instant::NEVER` is not due even at the end of time.
+        // A time of `Instant::NEVER` is never due, even if `now` is `NEVER` too.
         while self.ask_at <= now && self.ask_at < Instant::NEVER {
             self.ask(obs);
         }
     }
 
-    /// Asks the queue for the next packet at `ask_at`.
+    /// Takes the next packet from the queue at `ask_at`.
     #[inline]
     fn ask(&mut self, obs: &mut impl Observer<P>) {
         let start = self.ask_at;
@@ -129,7 +130,7 @@ impl<P: PacketMeta + Clone, Q: QueueDiscipline<P>> Line<P, Q> {
         self.follow(start, next, left, obs);
     }
 
-    /// Acts on the answer `next` of the queue at `start`. `left` is the backlog after it.
+    /// Acts on `next`, the result of the queue at `start`. `left` is the backlog after it.
     #[inline]
     fn follow(&mut self, start: Instant, next: Dequeue<P>, left: Backlog, obs: &mut impl Observer<P>) {
         match next {
@@ -162,7 +163,7 @@ impl<P: PacketMeta + Clone, Q: QueueDiscipline<P>> Line<P, Q> {
         }
     }
 
-    /// Applies the impairments to a packet. They are decided when the packet starts.
+    /// Applies the impairments to a packet. Their effects are decided when the packet starts.
     #[inline(never)]
     fn impair(&mut self, start: Instant, packet: P, obs: &mut impl Observer<P>) {
         let fate = self.impairments.fate(packet.header().ip_len);
@@ -186,7 +187,7 @@ impl<P: PacketMeta + Clone, Q: QueueDiscipline<P>> Line<P, Q> {
         });
     }
 
-    /// The queue or the line may have changed: plans the next question to the queue again. `waiting` is the backlog.
+    /// Plans when to take the next packet, after a change of the queue or of the line. `waiting` is the backlog.
     #[inline]
     fn plan(&mut self, now: Instant, waiting: Backlog, obs: &mut impl Observer<P>) {
         let idle = self.outage.is_some() || waiting.packets == 0;
@@ -201,10 +202,10 @@ impl<P: PacketMeta + Clone, Q: QueueDiscipline<P>> Line<P, Q> {
             obs.queued(now, self.queue.backlog());
         }
         if in_flight == InFlight::Lose {
-            // Packets that arrive by `now` have arrived, polled or not.
+            // Packets that arrive by `now` count as arrived, polled or not.
             self.flight.cut(now, |packet| obs.dropped(now, &packet, DropReason::LinkDown));
             self.latest_arrival = self.latest_arrival.min(now);
-            // The packet that was being sent is lost, and its time on the line ends here.
+            // The packet that was being sent is lost, and its transmission ends here.
             self.busy = self.busy(now);
             self.free_at = self.free_at.min(now);
             self.pace.rest();
@@ -227,7 +228,7 @@ impl<P: PacketMeta + Clone, Q: QueueDiscipline<P>> Link<P> for Line<P, Q> {
         // While the line is up, `ask_at` is `NEVER` only if the queue is empty.
         if self.free_at <= now && self.outage.is_none() && self.ask_at == Instant::NEVER {
             let next = self.queue.pass(now, packet, obs);
-            // The packet either left at once or is the only one, held by a shaper.
+            // Either the packet left immediately, or it is the only waiting packet and a shaper holds it.
             let mut left = Backlog::default();
             if let Dequeue::NotBefore(_) = next {
                 left = self.queue.backlog();
@@ -261,7 +262,8 @@ impl<P: PacketMeta + Clone, Q: QueueDiscipline<P>> Link<P> for Line<P, Q> {
     fn poll_timeout(&self) -> Option<Instant> {
         let moment = match self.flight.next_arrival() {
             None => self.ask_at,
-            // A waiting packet need not be asked for in time: it starts at its own time, and arrives after this one.
+            // The caller need not poll when a waiting packet starts: the line starts it at the right time, and it
+            // arrives after this one.
             Some(arrival) if self.impaired && self.impairments.keep_order() => arrival,
             Some(arrival) if self.impaired => {
                 arrival.min(self.ask_at + self.impairments.least_delay(self.delay))
@@ -291,13 +293,14 @@ impl<P: PacketMeta + Clone, Q: QueueDiscipline<P>> Link<P> for Line<P, Q> {
 }
 
 impl<P, Q: QueueDiscipline<P>> Line<P, Q> {
-    /// The backlog as of the last call.
+    /// The backlog at the time of the last call.
     pub fn backlog(&self) -> Backlog {
         self.queue.backlog()
     }
 
-    /// The end of the last packet that was offered up to the last call, if no shaper or outage delays it. It is exact to within
-    /// the framing of a packet, because all waiting packets are taken to have the same length.
+    /// When the line will have sent all packets that were offered up to the last call, if no shaper or outage delays
+    /// them. The error is at most the framing of a packet, because all waiting packets are assumed to have the same
+    /// length.
     pub fn clear_at(&self) -> Instant {
         let Backlog { packets, bytes, .. } = self.backlog();
         self.free_at + self.pace.of_backlog(packets, bytes)

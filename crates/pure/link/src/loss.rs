@@ -73,7 +73,7 @@ fn certainty() -> Fraction {
     share(1.0)
 }
 
-/// A computed share, clipped to 0..=1.
+/// A computed share, limited to 0..=1.
 fn share(value: f64) -> Fraction {
     Fraction::new(value.clamp(0.0, 1.0)).unwrap_or_default()
 }
@@ -110,7 +110,7 @@ impl Loss {
                 ensure(loss.mean_loss.get() < 1.0, "mean_loss", "must be below 1")?;
                 let at_least_one = loss.mean_burst >= 1.0 && loss.mean_burst.is_finite();
                 ensure(at_least_one, "mean_burst", "must be at least 1 packet")?;
-                // A value slightly above 1 is a rounding error; it is clipped later.
+                // A value slightly above 1 is a rounding error and is limited to 1 later.
                 let why =
                     "is too short: this loss needs bursts of at least mean_loss/(1 − mean_loss) packets";
                 ensure(loss.leaving_good() <= 1.0 + 1e-9, "mean_burst", why)
@@ -127,15 +127,15 @@ impl GilbertElliott {
         (1.0 - bad) * self.loss_in_good.get() + bad * self.loss_in_bad.get()
     }
 
-    /// Long-run share of packets in the bad state.
+    /// Long-run share of packets that find the process in the bad state.
     fn share_of_bad(&self) -> f64 {
         self.p.get() / (self.p.get() + self.r.get())
     }
 }
 
 impl Bursts {
-    /// Probability to leave the good state. With r = 1/`mean_burst` and π_bad = `mean_loss` the balance π_good·p = π_bad·r
-    /// gives p = r·mean_loss/(1 − mean_loss).
+    /// Probability of leaving the good state. With r = 1/`mean_burst` and π_bad = `mean_loss` the balance π_good·p =
+    /// π_bad·r gives p = r·mean_loss/(1 − mean_loss).
     fn leaving_good(&self) -> f64 {
         let loss = self.mean_loss.get();
         loss / (1.0 - loss) / self.mean_burst
@@ -153,8 +153,8 @@ impl From<Bursts> for GilbertElliott {
     }
 }
 
-/// The state of a loss process. It draws the same count of random numbers for each packet, for all parameters and outcomes. So
-/// a sweep keeps the random numbers of each packet.
+/// The state of a loss process. A process draws the same number of random numbers for each packet, whatever its
+/// parameters and outcomes. So all points of a sweep use the same random numbers for a packet.
 #[derive(Clone, Debug)]
 pub(crate) enum LossProcess {
     Never,
@@ -223,7 +223,7 @@ mod tests {
         pattern.iter().filter(|lost| **lost).count() as f64
     }
 
-    /// Runs of losses in a row, as (how many, mean length).
+    /// Bursts of consecutive losses: their number and their mean length.
     fn bursts(pattern: &[bool]) -> (f64, f64) {
         let bursts: Vec<usize> =
             pattern.split(|lost| !lost).map(<[bool]>::len).filter(|len| *len > 0).collect();
@@ -234,7 +234,8 @@ mod tests {
     fn independent_loss_has_its_rate_and_its_bursts() {
         let (n, p) = (1_000_000, 0.03);
         let pattern = pattern(&Loss::Bernoulli(Bernoulli { probability: fraction(p) }), n);
-        // Five standard errors of a binomial count, and of the mean of a geometric length with success 1 − p.
+        // Five standard errors of a binomial count, and of the mean of a geometric length with success probability 1 −
+        // p.
         let n = n as f64;
         assert!((count(&pattern) - n * p).abs() < 5.0 * (n * p * (1.0 - p)).sqrt());
         let (bursts, mean) = bursts(&pattern);
@@ -265,15 +266,15 @@ mod tests {
         // π_bad = 0.02/0.27; the loss is 0.01·π_good + 0.6·π_bad.
         let expected = (0.25 * 0.01 + 0.02 * 0.6) / 0.27;
         assert!((model.mean_loss() - expected).abs() < 1e-15);
-        // States a packet apart are correlated by 1 − p − r = 0.73, so the variance of the mean is at most
-        // (1 + 0.73)/(1 − 0.73) = 6.4 times the binomial one. Five standard errors.
+        // The states of two consecutive packets have a correlation of 1 − p − r = 0.73, so the variance of the mean is
+        // at most (1 + 0.73)/(1 − 0.73) = 6.4 times the binomial variance. Five standard errors.
         let error = (6.4 * expected * (1.0 - expected) / n as f64).sqrt();
         assert!((count(&pattern) / n as f64 - expected).abs() < 5.0 * error);
     }
 
     #[test]
     fn the_first_packet_is_lost_as_often_as_any() {
-        // Good states last 1000 packets here, bad states 250. A fixed first state would show.
+        // Here good states last 1000 packets and bad states 250. A fixed first state would bias the result.
         let model = GilbertElliott {
             p: fraction(0.001),
             r: fraction(0.004),
@@ -297,7 +298,7 @@ mod tests {
         let (bursts, mean) = bursts(&pattern);
         // A burst ends with probability r = 1/4. Its length is geometric with the standard deviation √(1 − r)/r.
         assert!((mean - 4.0).abs() < 5.0 * 12f64.sqrt() / bursts.sqrt());
-        // Correlation 1 − p − r between neighbours, p = r·0.05/0.95.
+        // Correlation 1 − p − r between consecutive packets, with p = r·0.05/0.95.
         let correlation = 1.0 - 0.25 - 0.25 * 0.05 / 0.95;
         let error = ((1.0 + correlation) / (1.0 - correlation) * 0.05 * 0.95 / n as f64).sqrt();
         assert!((count(&pattern) / n as f64 - 0.05).abs() < 5.0 * error);

@@ -38,7 +38,8 @@ impl LineRate {
 /// The sending time of packets. The remainder of the division is kept: within a busy period the n-th packet ends at the
 /// start of the period plus ⌊bits of the first n packets / rate⌋. So the rate is exact over any length of time.
 ///
-/// Most lines carry few lengths of packets and often repeat the last one. Its division is remembered.
+/// Most lines carry packets of few lengths, and the same length often repeats. The division for the last length is
+/// cached.
 #[derive(Clone, Debug)]
 pub(crate) struct SendingTime {
     /// Whole nanoseconds that a packet of `ip_len` takes.
@@ -70,7 +71,7 @@ impl SendingTime {
             (self.nanos, self.remainder) = rate.divide(ip_len);
             self.ip_len = ip_len;
         }
-        // The common case does not read the rate.
+        // In the common case the rate is not read.
         if self.remainder == 0 {
             return Duration::from_nanos(self.nanos);
         }
@@ -90,12 +91,12 @@ impl SendingTime {
 pub(crate) struct LinePace {
     rate: LineRate,
     sending: SendingTime,
-    /// Draws a random service.
+    /// The random stream, if the service is random.
     luck: Option<Box<Stream>>,
 }
 
 impl LinePace {
-    /// A random service draws from `link/<name>/service`.
+    /// If the service is random, it draws from the stream `link/<name>/service`.
     pub(crate) fn new(settings: &LineSettings, seeds: &Seeds, name: &str) -> Self {
         let luck = match settings.service {
             Service::Constant => None,
@@ -127,7 +128,7 @@ impl LinePace {
         }
     }
 
-    /// Mean time that `packets` with `bytes` in total take, as if all had the same length.
+    /// Mean sending time of `packets` with `bytes` in total, as if all had the same length.
     pub(crate) fn of_backlog(&self, packets: usize, bytes: u64) -> Duration {
         let packets = packets as u64;
         let Some(each) = bytes.checked_div(packets) else { return Duration::ZERO };
@@ -173,14 +174,15 @@ mod tests {
 
     #[test]
     fn a_third_of_a_megabit_is_kept_for_a_day() {
-        // 1500 B at 333 333 bit/s take 36 000 036.000036 ns. Rounded down each time, a day would be 86 ns short.
+        // 1500 B at 333 333 bit/s take 36 000 036.000036 ns. If each time were rounded down, a day would be 86 ns too
+        // short.
         let mut pace = pace(333_333, Service::Constant);
         let n = 2_400_000u128;
         let spent: u128 = (0..n).map(|_| u128::from(pace.next(1500).as_nanos())).sum();
         assert_eq!(spent, n * 12_000 * 1_000_000_000 / 333_333);
     }
 
-    /// Mean and variance of an exponential time are a and a². The bounds are five standard errors of 100,000 draws; the
+    /// An exponential time of mean a has the variance a². The bounds are five standard errors of 100,000 draws. The
     /// standard error of the variance is √8·a²/√n.
     #[test]
     fn a_random_service_is_exponential_around_the_time_of_the_bits() {

@@ -1,4 +1,5 @@
-//! The possible effects of the rules, classes and shapers of a link on packets with one header, known before a packet is sent.
+//! The possible effects of the rules, classes and shapers of a link on packets with one header. They are known before a
+//! packet is sent.
 
 use netrig_core::{Header, Size};
 
@@ -10,18 +11,18 @@ use crate::{Framing, LineSettings, LinkSettings, Queue};
 /// The possible effects of a link on packets with one header.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Prospect {
-    /// Token buckets on their way that are too shallow for one of them.
+    /// Token buckets on the path of these packets that are too shallow for one packet.
     pub shallow: Vec<ShallowBucket>,
-    /// The code points with which they may leave the link. Empty if all of them are dropped.
+    /// The code points with which these packets may leave the link. Empty if all are dropped.
     pub code_points: DscpSet,
 }
 
 /// A token bucket that is too shallow for a packet.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ShallowBucket {
-    /// The field of its depth, seen from the link: `condition.0.meter.burst`.
+    /// The field that sets the depth, by its path within the link: `condition.0.meter.burst`.
     pub field: String,
-    /// Its depth.
+    /// The depth of the bucket.
     pub depth: Size,
     /// The length of the packet as the bucket counts it, bytes; more than `depth`.
     pub counted: u64,
@@ -30,7 +31,8 @@ pub struct ShallowBucket {
 }
 
 impl LinkSettings {
-    /// The possible effects on packets with this header. The settings must have been checked, and no rule may name a node.
+    /// The possible effects on packets with this header. The settings must have been checked, and the names of nodes
+    /// resolved.
     pub fn prospect(&self, header: &Header) -> Prospect {
         let unchanged =
             || Prospect { code_points: [header.dscp].into_iter().collect(), ..Prospect::default() };
@@ -72,7 +74,7 @@ impl LineSettings {
         prospect
     }
 
-    /// Adds the effects of the queue on packets that the rules let pass.
+    /// Adds the effects of the queue on packets that pass the rules.
     fn wait(&self, header: &Header, prospect: &mut Prospect) {
         let Some(room) = self.queue.room() else {
             return prospect.wait(&self.queue, "queue", header, self.framing);
@@ -89,16 +91,16 @@ impl LineSettings {
 }
 
 impl Prospect {
-    /// Adds a bucket of a queue if it is too shallow.
+    /// Adds the bucket of a queue if it is too shallow.
     fn add_bucket(&mut self, field: String, depth: Size, counted: u64) {
         let bucket = ShallowBucket { field, depth, counted, shortfall: Shortfall::Dropped };
-        // Packets with different code points may wait in one queue.
+        // Packets with different code points may wait in the same queue.
         if counted > depth.bytes() && !self.shallow.contains(&bucket) {
             self.shallow.push(bucket);
         }
     }
 
-    /// Adds the effects of the queue that `field` describes.
+    /// Adds the effects of `queue`, whose settings are at the path `field`.
     fn wait(&mut self, queue: &Queue, field: &str, header: &Header, framing: Framing) {
         if let Queue::Shaped(Shaped { burst, layer, queue, .. }) = queue {
             self.add_bucket(format!("{field}.burst"), *burst, layer.bytes(header, framing));
@@ -146,7 +148,7 @@ mod tests {
         assert_eq!(shallow(&policer, 1500, Dscp::BE), []);
         let field = "condition.0.meter.burst".to_owned();
         assert_eq!(shallow(&policer, 1501, Dscp::BE), [(field, 1501, Shortfall::Red)]);
-        // A packet that is always red is dropped, and one that may be green is marked.
+        // A packet that is always red is dropped. A packet that may be green is marked.
         assert_eq!(policer.prospect(&packet(1501, Dscp::BE)).code_points, DscpSet::default());
         assert_eq!(policer.prospect(&packet(1500, Dscp::BE)).code_points, DscpSet::from_iter([Dscp::EF]));
     }
@@ -185,7 +187,7 @@ mod tests {
         }));
         let meter = ("condition.1.meter.burst".to_owned(), 1500, Shortfall::Red);
         assert_eq!(shallow(&conditioned, 1500, Dscp::BE), [meter]);
-        // 1500 B with LLC/SNAP and trailer are 32 cells of 53 B.
+        // 1500 B with LLC/SNAP and trailer fill 32 cells of 53 B.
         let class = ("classes.0.burst".to_owned(), 1696, Shortfall::Dropped);
         assert_eq!(shallow(&conditioned, 1500, Dscp::af(1, 1)), [class]);
         assert_eq!(shallow(&conditioned, 1500, Dscp::cs(1)), []);

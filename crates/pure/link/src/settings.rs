@@ -129,13 +129,13 @@ impl LineSettings {
         ensure(self.ring <= 1 << 16, "ring", "must be at most 65536")
     }
 
-    /// Whether it has rules, classes or a transmit ring besides its queue.
+    /// Whether the line has rules, classes or a transmit ring in addition to its queue.
     pub fn is_conditioned(&self) -> bool {
         !self.condition.is_empty() || !self.classes.is_empty() || self.ring > 0
     }
 
-    /// Replaces the names of nodes in rules and classes by their addresses. `addresses` returns the addresses of all interfaces
-    /// of a node, and none if there is no such node.
+    /// Replaces the names of nodes in rules and classes by their addresses. `addresses` returns the addresses of all
+    /// interfaces of a node. It returns none if the node does not exist.
     ///
     /// # Errors
     /// If a field is neither a prefix nor a node. The error names it.
@@ -161,9 +161,9 @@ impl LineSettings {
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(untagged)]
 pub enum LinkSettings {
-    /// A line of its own.
+    /// A line for this direction only.
     Line(LineSettings),
-    /// A lane of a WiFi channel.
+    /// A lane of a WiFi channel, which several stations share.
     Wifi(WifiSettings),
     /// A cable.
     Direct(DirectSettings),
@@ -182,7 +182,7 @@ impl LinkSettings {
         }
     }
 
-    /// Whether it is a cable.
+    /// Whether the link is a cable without a model.
     pub const fn is_direct(&self) -> bool {
         matches!(self, Self::Direct(_))
     }
@@ -205,7 +205,7 @@ impl LinkSettings {
         }
     }
 
-    /// The queue in front of it. A cable has none.
+    /// The queue in front of the link. A cable has none.
     pub fn queue(&self) -> Option<&Queue> {
         match self {
             Self::Line(line) => Some(&line.queue),
@@ -214,7 +214,7 @@ impl LinkSettings {
         }
     }
 
-    /// Its classes of packets.
+    /// The link's classes of packets.
     pub fn classes(&self) -> &[Class] {
         match self {
             Self::Line(line) => &line.classes,
@@ -222,7 +222,7 @@ impl LinkSettings {
         }
     }
 
-    /// The rules of its traffic conditioner.
+    /// The rules of the link's traffic conditioner.
     pub fn conditions(&self) -> &[Condition] {
         match self {
             Self::Line(line) => &line.condition,
@@ -230,7 +230,7 @@ impl LinkSettings {
         }
     }
 
-    /// The number of its rules, classes and curves, which bounds the size of a description.
+    /// The number of rules, classes and curves of the link, which bounds the size of a description.
     pub fn rules(&self) -> usize {
         match self {
             Self::Line(line) => {
@@ -242,7 +242,7 @@ impl LinkSettings {
         }
     }
 
-    /// Its loss process, apart from losses that the link layer recovers.
+    /// The link's loss process, without losses that the link layer recovers.
     pub fn loss(&self) -> Option<&Loss> {
         match self {
             Self::Line(line) => line.loss.as_ref(),
@@ -251,7 +251,7 @@ impl LinkSettings {
         }
     }
 
-    /// Ordinals of the packets that are lost because they are listed.
+    /// Ordinals of the packets that are listed to be dropped.
     pub fn drop(&self) -> &[u64] {
         match self {
             Self::Line(line) => &line.drop,
@@ -279,7 +279,7 @@ impl Default for Outage {
 }
 
 impl Outage {
-    /// The event that starts it; [`LinkEvent::Up`] ends it.
+    /// The event that starts the outage. [`LinkEvent::Up`] ends it.
     pub const fn down(self) -> LinkEvent {
         LinkEvent::Down { queue: self.queue, in_flight: self.in_flight }
     }
@@ -406,7 +406,7 @@ mod tests {
         assert_eq!(serde_json::to_value(&line).unwrap(), conditioned());
     }
 
-    /// 75 % of 25 Mbit/s are 18.75 Mbit/s. The share that limits reservations can be set.
+    /// 75 % of 25 Mbit/s are 18.75 Mbit/s. A file can set the share that may be reserved.
     #[test]
     fn three_quarters_of_a_line_may_be_reserved() {
         let reserving = |rate: &str, reservable: Option<&str>| {

@@ -5,14 +5,14 @@ use crate::error::{StatsError, check_open_unit, check_pairs, check_positive, che
 use crate::interval::{self, EstimationMethod, Interval};
 use crate::summary::{mean, mean_and_squares};
 
-/// The least number of batches of [`BatchMeans::choose_ratio`]. Schmeiser (1982), *Batch size effects in the
+/// The smallest number of batches of [`BatchMeans::choose_ratio`]. Schmeiser (1982), *Batch size effects in the
 /// analysis of simulation output*, finds 10 to 30 enough for any run length.
 pub const FEWEST_BATCHES: usize = 10;
 
-/// The greatest number of batches of [`BatchMeans::choose_ratio`].
+/// The largest number of batches of [`BatchMeans::choose_ratio`].
 const MOST_BATCHES: usize = 320;
 
-/// The level of von Neumann's test: it rejects one of ten independent series.
+/// The significance level of von Neumann's test: it rejects one of ten independent series.
 const TEST_LEVEL: f64 = 0.1;
 
 /// The means of equally long batches of one run, and whether they look independent.
@@ -47,14 +47,15 @@ impl BatchMeans {
         Ok(Self { means, batch_size, left_over: values.len() - used, lag1, p_value })
     }
 
-    /// Batches of a ratio of sums, such as a mean over events whose number differs from second to second. Each of `parts`
-    /// is the sum and the weight (the count) of one of equally long spans of the run. Every part is in a batch, so
-    /// batches may differ by one part in length. The mean of the `means` is the ratio of both sums; the mean of a batch is
-    /// ratio + (sum - ratio * weight) / mean weight (Cochran, *Sampling Techniques*, 1977, section 6.3).
+    /// Batches for a ratio of sums, such as a mean over events whose number differs from second to second. The run is
+    /// cut into spans of equal length. Each of `parts` is the sum and the weight (the count) of one span. Every part is
+    /// in a batch, so batches may differ in length by one part. The mean of the `means` is the ratio of both sums. The
+    /// mean of a batch is ratio + (sum - ratio * weight) / mean weight (Cochran, *Sampling Techniques*, 1977, section
+    /// 6.3).
     ///
-    /// The number of batches is the greatest (320, 160, 80, 40, 20, 10) whose means pass von Neumann's test at 10 %. If none
-    /// pass, there are ten batches and [`independent`](Self::independent) is false: the run is too short. This search lets
-    /// some correlation through: the coverage of a 95 % interval is about 93 %.
+    /// The number of batches is the largest of 320, 160, 80, 40, 20 and 10 whose means pass von Neumann's test at 10 %.
+    /// If none passes, there are ten batches and [`independent`](Self::independent) is false: the run is too short.
+    /// This search does not detect all correlation: the coverage of a 95 % interval is about 93 %.
     ///
     /// # Errors
     /// Fewer than ten parts, a number that is not finite, or weights whose sum is not above zero.
@@ -77,7 +78,8 @@ impl BatchMeans {
         Self::most(parts.len(), cut)
     }
 
-    /// The greatest number of batches whose means look independent.
+    /// The batches with the largest number whose means look independent. `cut` makes a given number of batches from
+    /// `values` values.
     fn most(values: usize, cut: impl Fn(usize) -> Result<Self, StatsError>) -> Result<Self, StatsError> {
         let mut batches = MOST_BATCHES;
         while batches > FEWEST_BATCHES {
@@ -98,7 +100,7 @@ impl BatchMeans {
         self.p_value >= TEST_LEVEL
     }
 
-    /// Student's interval of the steady-state mean over the batches; `n` is their number.
+    /// Student's interval of the steady-state mean over the batches. `n` of the interval is the number of batches.
     ///
     /// # Errors
     /// `confidence` not strictly between 0 and 1.
@@ -108,8 +110,8 @@ impl BatchMeans {
     }
 }
 
-/// Lag-1 autocorrelation and the p-value of von Neumann's (1941) ratio, which corrects it for the two ends:
-/// z = (1 - sum of squared differences / (2 sum of squares)) / sqrt((k - 2) / (k^2 - 1)).
+/// Lag-1 autocorrelation and the p-value of von Neumann's (1941) ratio, which corrects the autocorrelation for the two
+/// ends of the series: z = (1 - sum of squared differences / (2 sum of squares)) / sqrt((k - 2) / (k^2 - 1)).
 ///
 /// Source: Alexopoulos and Seila, in Banks (ed.), *Handbook of Simulation* (1998), chapter 7. Equal means count as
 /// not correlated.

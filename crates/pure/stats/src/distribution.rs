@@ -1,8 +1,8 @@
 //! The sampling distributions: normal, Student t, chi-square, F and binomial.
 //!
-//! Each has `cdf` (probability of at most x), `upper` (probability of more than x, precise far out in the tail
-//! where `1 - cdf` is not) and, except the binomial, `quantile`.
-//! Source: Johnson, Kotz and Balakrishnan, *Continuous Univariate Distributions*, 2nd ed.
+//! Each has `cdf` (probability of at most x) and `upper` (probability of more than x; it is precise far out in the
+//! tail, where `1 - cdf` is not). All except the binomial have `quantile`. Source: Johnson, Kotz and Balakrishnan,
+//! *Continuous Univariate Distributions*, 2nd ed.
 
 use std::f64::consts::{PI, SQRT_2};
 
@@ -32,7 +32,7 @@ fn invert_upper(q: f64, start: f64, upper: impl Fn(f64) -> f64, density: impl Fn
         }
         let newton = x + excess / density(x);
         let inside = newton > low && newton < high;
-        // A step of Newton's method squares the relative error, so after a step this small x is exact.
+        // A step of Newton's method squares the relative error, so after such a small step the result is exact.
         if inside && (newton - x).abs() <= 1e-9 * x {
             return newton;
         }
@@ -75,8 +75,9 @@ impl Normal {
         Ok(if p < 0.5 { -self.upper_quantile(p) } else { self.upper_quantile(1.0 - p) })
     }
 
-    /// The x >= 0 that is exceeded with probability `q <= 1/2`: a rational start (Abramowitz and Stegun
-    /// 26.2.23, error 4.5e-4), then steps of Halley's method; each step triples the digits.
+    /// The x >= 0 that is exceeded with probability `q <= 1/2`: starts at a rational approximation (Abramowitz and
+    /// Stegun 26.2.23, error 4.5e-4) and continues with Halley's method. Each step triples the number of correct
+    /// digits.
     fn upper_quantile(self, q: f64) -> f64 {
         if q == 0.0 {
             return f64::INFINITY;

@@ -1,4 +1,4 @@
-//! Errors of the caller's numbers, and the checks for them.
+//! Errors in the caller's numbers, and the functions that check for them.
 
 /// The reason why a statistic cannot be computed.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]

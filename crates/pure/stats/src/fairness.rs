@@ -23,7 +23,7 @@ pub fn jain(shares: &[f64]) -> Result<f64, StatsError> {
             value: 0.0,
         });
     }
-    // The index does not depend on the unit. With the largest share as unit the squares stay in range.
+    // The index does not depend on the unit. If the largest share is the unit, the squares stay in range.
     let (sum, squares) = shares.iter().map(|x| x / largest).fold((0.0, 0.0), |(s, q), x| (s + x, q + x * x));
     Ok(sum * sum / (shares.len() as f64 * squares))
 }

@@ -1,12 +1,12 @@
 //! The statistics of a network performance laboratory: intervals, quantiles, warm-up, stopping rules,
 //! comparisons, goodness of fit and theory curves.
 //!
-//! All functions compute numbers from numbers. They do no I/O, read no clock, use only random sources that the
-//! caller has seeded, and do not use the platform's libm: the same input gives the same bytes on every machine.
+//! All functions compute numbers from numbers. They do no I/O and read no clock. They use only random sources that the
+//! caller has seeded, and do not use the platform's libm. So the same input gives the same bytes on every machine.
 //!
-//! Start from [`Interval`], the form of every estimate: its two ends, its n, its confidence and its method.
-//! [`interval::student`] estimates from the values of replications, [`compare::paired`] from two systems under the
-//! same seeds. [`theory::curve`] gives the theoretical value.
+//! Start from [`Interval`], the type of every estimate. It has two ends, n, the confidence and the method.
+//! [`interval::student`] estimates from the values of replications, [`compare::paired`] from two systems under the same
+//! seeds. [`theory::curve`] gives the theoretical value.
 
 #![forbid(unsafe_code)]
 

@@ -1,12 +1,12 @@
-//! Tests of many claims under one error rate.
+//! Tests of many claims with a common error rate.
 
 use crate::error::{StatsError, check_sample};
 
 /// Holm's step-down adjusted p-values, in the order of `p_values`.
 ///
 /// If every claim with an adjusted value of at most alpha is rejected, the probability of any false rejection is at
-/// most alpha, for any dependence between the tests. Source: Holm (1979), *A simple sequentially
-/// rejective multiple test procedure*.
+/// most alpha, whatever the dependence between the tests. Source: Holm (1979), *A simple sequentially rejective
+/// multiple test procedure*.
 ///
 /// # Errors
 /// A value outside [0, 1].

@@ -1,7 +1,7 @@
 //! A play-out buffer: which packets a receiver of voice or video plays, and when.
 //!
-//! Packets arrive with varying delays. The buffer holds each packet until its play-out time; a packet that arrives later
-//! is as good as lost. [`played`] simulates a buffer over the packets of a run, and
+//! Packets arrive with varying delays. The buffer stores each packet until its play-out time. A packet that arrives
+//! later counts as lost. [`played`] simulates a buffer over the packets of a run, and
 //! [`LossPattern`](crate::path::LossPattern) describes the missing packets.
 
 use crate::StatsError;
@@ -13,18 +13,19 @@ pub struct PlayoutPacket {
     pub sent_s: f64,
     /// Delay, s; `None` if the packet was lost.
     pub delay_s: Option<f64>,
-    /// Whether it is the first packet after a pause (RTP's marker bit of a talk spurt, RFC 3551 section 4.1). Only there
-    /// may the play-out delay change without an audible effect.
+    /// Whether it is the first packet after a pause (RTP's marker bit of a talk spurt, RFC 3551 section 4.1). Only at
+    /// such a packet can the play-out delay change without an audible effect.
     pub begins: bool,
 }
 
 /// The strategy by which a buffer chooses the play-out delay.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum PlayoutBuffer {
-    /// The first packet that arrives waits this time, s, in the buffer. All packets have its play-out delay.
+    /// The first packet that arrives waits this time, s, in the buffer. All packets have the play-out delay of this
+    /// packet.
     Fixed(f64),
-    /// At the start of each talk spurt the play-out delay becomes the smoothed delay plus four times its smoothed
-    /// deviation. Without pauses it does not change.
+    /// At the start of each talk spurt the play-out delay becomes the smoothed delay plus four times the smoothed
+    /// deviation of the delay. Without pauses the play-out delay does not change.
     ///
     /// Source: Ramjee, Kurose, Towsley, Schulzrinne (1994), *Adaptive playout mechanisms for packetized audio applications
     /// in wide-area networks*, algorithm 1, with its weight of 0.998002.
@@ -35,7 +36,7 @@ pub enum PlayoutBuffer {
 const WEIGHT: f64 = 0.998_002;
 /// Number of deviations above the smoothed delay (Ramjee et al., equation 1).
 const DEVIATIONS: f64 = 4.0;
-/// Initial deviation, s. With it two packets of 20 ms wait at first, as in commercial receivers.
+/// Initial deviation, s. With this value two packets of 20 ms wait at first, as in commercial receivers.
 const FIRST_DEVIATION_S: f64 = 0.01;
 
 /// The result of a play-out.
@@ -43,9 +44,9 @@ const FIRST_DEVIATION_S: f64 = 0.01;
 pub struct PlayoutResult {
     /// For each packet, whether it was missing at its play-out time: lost or late.
     pub missing: Vec<bool>,
-    /// Mean time from sending to play-out over the packets that were played, s; `None` if none was.
+    /// Mean time from sending to play-out over the packets that were played, s. `None` if no packet was played.
     pub delay_s: Option<f64>,
-    /// Packets that arrived too late.
+    /// Number of packets that arrived too late.
     pub late: u64,
 }
 
@@ -85,7 +86,7 @@ struct PlayoutClock {
 
 impl PlayoutClock {
     fn new(buffer: PlayoutBuffer, packets: &[PlayoutPacket]) -> Self {
-        // A receiver plays nothing before the first arrival, and knows only the delay of that packet.
+        // A receiver plays nothing before the first arrival, and at first it has only the delay of that packet.
         let first = packets.iter().find_map(|packet| packet.delay_s).unwrap_or(0.0);
         let in_buffer = match buffer {
             PlayoutBuffer::Fixed(wait) => wait,
@@ -94,7 +95,7 @@ impl PlayoutClock {
         Self { buffer, wait_s: first + in_buffer, delay_s: first, deviation_s: FIRST_DEVIATION_S }
     }
 
-    /// The play-out delay of this packet. The packet's own delay affects only later packets.
+    /// The play-out delay of this packet. The delay of the packet itself affects only later packets.
     fn wait(&mut self, packet: &PlayoutPacket) -> f64 {
         if self.buffer == PlayoutBuffer::Adaptive && packet.begins {
             self.wait_s = self.delay_s + DEVIATIONS * self.deviation_s;

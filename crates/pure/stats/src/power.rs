@@ -7,10 +7,10 @@ use crate::distribution::StudentT;
 use crate::error::{StatsError, check_confidence, check_open_unit, check_positive};
 use crate::interval::critical_t;
 
-/// The greatest result. A larger n is reported as this number.
+/// The largest result. A larger n is reported as this number.
 pub const MOST: usize = 1_000_000_000;
 
-/// The n at which Student's interval of a mean is as narrow as `half_width` (same unit as `sd`), at least 2.
+/// The smallest n, at least 2, at which Student's interval of a mean is as narrow as `half_width` (same unit as `sd`).
 ///
 /// # Errors
 /// `sd` negative or not finite, `half_width` not positive, or `confidence` not strictly between 0 and 1.
@@ -54,7 +54,8 @@ pub fn for_equivalence(
     check_open_unit("level", level)?;
     check_open_unit("power", power)?;
     let room = check_positive("margin beyond the difference", margin - difference.abs())?;
-    // At a difference of 0 both tests can fail, each with half of the error. Else one of them hardly fails.
+    // At a difference of 0 both tests can fail, each with half of the error. Otherwise one of the tests almost never
+    // fails.
     let error = if difference == 0.0 { 0.5 * (1.0 - power) } else { 1.0 - power };
     smallest(sd, room, |df| {
         let t = StudentT::new(df)?;
@@ -62,8 +63,8 @@ pub fn for_equivalence(
     })
 }
 
-/// The smallest n with `factor(n - 1) sd / sqrt(n) <= width`. `factor` falls with the degrees of freedom, so its value at
-/// [`MOST`] gives a lower bound, and n lies a few steps above it.
+/// The smallest n with `factor(n - 1) sd / sqrt(n) <= width`. `factor` falls with the degrees of freedom, so its value
+/// at [`MOST`] gives a lower bound. The result is a few steps above this bound.
 fn smallest(
     sd: f64,
     width: f64,

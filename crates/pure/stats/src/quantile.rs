@@ -7,14 +7,14 @@ use crate::interval::{EstimationMethod, Interval};
 /// The definition of [`quantile`], as text for reports.
 pub const DEFINITION: &str = "type 7 of Hyndman and Fan (1996), linear between the two nearest observations";
 
-/// The values in rising order.
+/// The values, sorted in rising order.
 pub(crate) fn sorted(values: &[f64]) -> Vec<f64> {
     let mut sorted = values.to_vec();
     sorted.sort_unstable_by(f64::total_cmp);
     sorted
 }
 
-/// The `p`-quantile of `values`, `0 <= p <= 1`, in their unit.
+/// The `p`-quantile of `values`, in the unit of the values. `p` is in [0, 1].
 ///
 /// Type 7 of Hyndman and Fan (1996), *Sample quantiles in statistical packages*: linear between the order
 /// statistics around position `(n - 1) p`, the default of R, NumPy and Excel. It is exact, without bins or sketches.
@@ -48,8 +48,8 @@ pub(crate) fn of_sorted(sorted: &[f64], p: f64) -> f64 {
 
 /// The `p`-quantile with an interval between two order statistics, valid for any distribution.
 ///
-/// The number of values below the true quantile is binomial(n, p). Each end leaves out at most half of `1 -
-/// confidence` (Conover, *Practical Nonparametric Statistics*, 3rd ed., section 3.2), so coverage is at least
+/// The number of values below the true quantile is binomial(n, p). Each tail has a probability of at most half of
+/// `1 - confidence` (Conover, *Practical Nonparametric Statistics*, 3rd ed., section 3.2), so coverage is at least
 /// `confidence`. An end is `None` if the sample is too small to bound that side.
 ///
 /// # Errors
@@ -77,13 +77,13 @@ pub(crate) fn ranks(n: usize, p: f64, confidence: f64) -> Result<(Option<usize>,
         return Err(StatsError::TooFew { needed: 1, got: 0 });
     }
     let below = Binomial::new(n, p)?;
-    // The value of rank r (from 0) lies above the quantile when at most r values lie below it.
+    // The value of rank r (from 0) is above the quantile if at most r values are below the quantile.
     let low = first_where(n, |rank| below.cdf(rank) > tail);
     let high = first_where(n, |rank| below.upper(rank) <= tail);
     Ok((low.checked_sub(1), (high < n).then_some(high)))
 }
 
-/// The first rank in `0..n` at which `holds` is true; `n` if there is none. `holds` must be monotone.
+/// The first rank in `0..n` for which `holds` is true; `n` if there is none. `holds` must be monotone.
 fn first_where(n: usize, holds: impl Fn(usize) -> bool) -> usize {
     let (mut from, mut to) = (0, n);
     while from < to {

@@ -1,15 +1,16 @@
-//! A sequential test of a proportion: after every trial it decides or continues.
+//! A sequential test of a proportion. After every trial the test decides or continues.
 //!
 //! Wald (1945), *Sequential tests of statistical hypotheses*, Annals of Mathematical Statistics 16(2). The log of the
-//! likelihood ratio rises with every failure and falls with every success, until it leaves an interval. Of all tests with
-//! these error rates it needs the fewest trials on average at both of its shares (Wald and Wolfowitz 1948).
+//! likelihood ratio rises with every failure and falls with every success, until it leaves an interval. Of all tests
+//! with the same error rates, this test needs the fewest trials on average at the good and at the bad share (Wald and
+//! Wolfowitz 1948).
 
 use libm::{exp, log};
 
 use crate::error::{StatsError, check_open_unit};
 
-/// Tests whether a share of failures is good or bad. Between the two shares, in the region of indifference, both answers
-/// are right.
+/// Tests whether a share of failures is good or bad. Between the good and the bad share, in the region of indifference,
+/// both decisions are acceptable.
 ///
 /// ```
 /// use netrig_stats::sequential::{Judgement, ProportionTest};
@@ -23,9 +24,9 @@ use crate::error::{StatsError, check_open_unit};
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct ProportionTest {
-    /// Change of the log of the likelihood ratio by a failure: positive.
+    /// Change of the log of the likelihood ratio after a failure. Positive.
     up: f64,
-    /// Change of the log of the likelihood ratio by a success: negative.
+    /// Change of the log of the likelihood ratio after a success. Negative.
     down: f64,
     /// Lower bound of the log ratio: at or below it the test accepts. Negative.
     accept: f64,
@@ -36,17 +37,18 @@ pub struct ProportionTest {
 /// The result of a test after some trials.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Judgement {
-    /// The share of failures is below the bad one.
+    /// The test decides that the share of failures is below the bad share.
     Accept,
-    /// The share of failures is above the good one.
+    /// The test decides that the share of failures is above the good share.
     Reject,
     /// The test has not decided yet.
     Continue,
 }
 
 impl ProportionTest {
-    /// A test with error probabilities `alpha`, to reject at a share of failures of `good`, and `beta`, to accept at
-    /// `bad`. Wald's bounds are `alpha / (1 - beta)` and `beta / (1 - alpha)`, and `alpha + beta` for their sum.
+    /// A test that rejects with probability `alpha` if the share of failures is `good`, and accepts with probability
+    /// `beta` if it is `bad`. Wald bounds the true probabilities by `alpha / (1 - beta)` and `beta / (1 - alpha)`, and
+    /// their sum by `alpha + beta`.
     ///
     /// # Errors
     /// A parameter that is not strictly between 0 and 1, `good` not below `bad`, or `alpha + beta` not below 1.
@@ -77,14 +79,14 @@ impl ProportionTest {
         failures as f64 * self.up + trials.saturating_sub(failures) as f64 * self.down
     }
 
-    /// The two ends of the interval of [`log_ratio`](Self::log_ratio) within which the test continues.
+    /// The lower and upper bound of [`log_ratio`](Self::log_ratio). Between them the test continues.
     #[must_use]
     pub const fn bounds(&self) -> (f64, f64) {
         (self.accept, self.reject)
     }
 
-    /// The result after `trials`. A caller must stop at the first result that is not [`Judgement::Continue`]; else the
-    /// error rates are not those of the test.
+    /// The result after `trials`. A caller must stop at the first result that is not [`Judgement::Continue`]. Otherwise
+    /// the error rates do not apply.
     #[must_use]
     pub fn judge(&self, failures: u64, trials: u64) -> Judgement {
         let ratio = self.log_ratio(failures, trials);
@@ -103,8 +105,8 @@ impl ProportionTest {
         (self.accept / self.down).ceil() as u64
     }
 
-    /// The operating characteristic: the probability of acceptance at a share of failures of `share`. It is Wald's
-    /// approximation, in which the log ratio ends on its bounds, not beyond them.
+    /// The operating characteristic: the probability of acceptance if the share of failures is `share`. This is Wald's
+    /// approximation, which assumes that the log ratio ends exactly on a bound.
     ///
     /// # Errors
     /// A share that is not in 0 to 1.
@@ -117,13 +119,13 @@ impl ProportionTest {
         if h.abs() < 1e-6 {
             return Ok(self.reject / (self.reject - self.accept));
         }
-        // Divided by the larger of the two powers, so that neither power overflows.
+        // Both powers are divided by the larger one, so that neither overflows.
         let (a, b) = (h * self.reject, h * self.accept);
         let most = a.max(b).max(0.0);
         Ok((exp(a - most) - exp(-most)) / (exp(a - most) - exp(b - most)))
     }
 
-    /// Mean number of trials until the test decides at a share of failures of `share`, in Wald's approximation.
+    /// Mean number of trials until the test decides if the share of failures is `share`, in Wald's approximation.
     ///
     /// # Errors
     /// A share that is not in 0 to 1.
@@ -137,14 +139,15 @@ impl ProportionTest {
         Ok((accepted * self.accept + (1.0 - accepted) * self.reject) / drift)
     }
 
-    /// The h other than 0 for which the mean of exp(h z) is 1, where z is the change of the log ratio by a trial. It is 1
-    /// at the good share, -1 at the bad one, and 0 where the log ratio does not drift.
+    /// The h other than 0 for which the mean of exp(h z) is 1, where z is the change of the log ratio in a trial. h is
+    /// 1 at the good share, -1 at the bad share, and 0 at the share at which the log ratio has no drift.
     fn conjugate(&self, share: f64) -> f64 {
         let drift = share * self.up + (1.0 - share) * self.down;
         let sign = if drift < 0.0 { 1.0 } else { -1.0 };
         let excess =
             |h: f64| share * exp(sign * h * self.up) + (1.0 - share) * exp(sign * h * self.down) - 1.0;
-        // The function is convex, 0 at 0, and falling there. The other root lies before it is positive again.
+        // The function is convex. It is 0 at 0 and falls there. The other root is before the point at which it is
+        // positive again.
         let mut high = 1.0;
         while excess(high) <= 0.0 && high < 1e6 {
             high *= 2.0;

@@ -7,13 +7,14 @@
 /// ln sqrt(2 pi).
 const LN_SQRT_TWO_PI: f64 = 0.918_938_533_204_672_8;
 
-/// From this argument on Stirling's series for ln Gamma has full precision.
+/// From this argument on, Stirling's series for ln Gamma has full precision.
 const STIRLING_FROM: f64 = 10.0;
 
 /// Relative change at which a continued fraction or a series stops.
 const CONVERGED: f64 = 1e-16;
 
-/// Limit of steps. Arguments up to 1e12 need fewer; steps grow with the square root of the argument.
+/// Largest number of steps. It is enough for arguments up to 1e12. The number grows with the square root of the
+/// argument.
 const MAX_STEPS: u32 = 5_000_000;
 
 /// Replaces zero in denominators of Lentz's method.
@@ -55,7 +56,7 @@ pub fn beta_inc(a: f64, b: f64, x: f64) -> f64 {
     beta_inc_both(a, b, x, 1.0 - x)
 }
 
-/// I_x(a, b) for a caller that knows `y = 1 - x` more precisely than the subtraction gives it.
+/// I_x(a, b) for a caller that has `y = 1 - x` with more precision than the subtraction gives.
 pub(crate) fn beta_inc_both(a: f64, b: f64, x: f64, y: f64) -> f64 {
     if !(a > 0.0 && b > 0.0 && (0.0..=1.0).contains(&x)) {
         return f64::NAN;
@@ -66,7 +67,7 @@ pub(crate) fn beta_inc_both(a: f64, b: f64, x: f64, y: f64) -> f64 {
     let ln_x = if x > 0.5 { libm::log1p(-y) } else { libm::log(x) };
     let ln_y = if y > 0.5 { libm::log1p(-x) } else { libm::log(y) };
     let front = libm::exp(a * ln_x + b * ln_y - ln_beta(a, b));
-    // The fraction converges fast only below the mean. Above the mean the symmetric form is used.
+    // The fraction converges fast only below the mean. Above the mean the symmetric form of the function is used.
     if x < (a + 1.0) / (a + b + 2.0) {
         front * beta_fraction(a, b, x) / a
     } else {

@@ -1,11 +1,11 @@
-//! Stopping rules for replications: stop if the interval is narrow enough, or at a maximum.
+//! Stopping rules for replications: stop when the interval is narrow enough, or at a maximum number.
 //!
-//! The rule takes replications 1..n in their order, not in the order of completion, so eight workers stop at the same
-//! replication as one worker. A naive rule reduces coverage, because it stops at intervals that are narrow by chance.
-//! Three measures keep coverage at its nominal level, as the tests show for normal and exponential values: at least
-//! [`FEWEST`] replications, an interval that is widened for skewness, and a width that must stay narrow for [`HOLD`]
-//! replications in a row (Singham and Schruben 2012, *Finite-sample performance of absolute precision stopping rules*,
-//! show why one look is not enough).
+//! The rule uses the replications in the order of their numbers, not in the order of completion. So eight workers stop
+//! at the same replication as one worker. A naive rule reduces coverage, because it stops at intervals that are narrow
+//! by chance. Three measures keep coverage at its nominal level, as the tests show for normal and exponential values:
+//! at least [`FEWEST`] replications, an interval that is widened for skewness, and a width that must stay narrow for
+//! [`HOLD`] replications in a row (Singham and Schruben 2012, *Finite-sample performance of absolute precision stopping
+//! rules*, show why one look is not enough).
 
 use crate::distribution::Normal;
 use crate::error::{StatsError, check_confidence, check_positive, check_sample};
@@ -13,7 +13,7 @@ use crate::interval::{self, Interval};
 use crate::power;
 use crate::summary::Summary;
 
-/// The least number of replications with a stopping rule.
+/// The smallest number of replications with a stopping rule.
 pub const FEWEST: usize = 10;
 
 /// The number of consecutive replications after which the interval must be narrow enough.
@@ -61,7 +61,8 @@ pub enum StoppingDecision {
     /// More replications are needed.
     Continue {
         /// Estimated total number of replications, not limited by the rule's maximum. `None` if it cannot be estimated:
-        /// below two values, for equal values from the minimum on, or for a relative precision around a mean of 0.
+        /// for fewer than two values, for equal values at or above the minimum number, or for a relative precision if
+        /// the mean is 0.
         needed: Option<usize>,
     },
     /// The first `n` replications are enough. Later values are ignored.
@@ -71,7 +72,7 @@ pub enum StoppingDecision {
         /// The interval over them.
         interval: Interval,
     },
-    /// The maximum of replications was not enough.
+    /// The rule's maximum was reached, but the interval is not narrow enough.
     GaveUp {
         /// The rule's maximum.
         n: usize,
@@ -110,7 +111,7 @@ impl StoppingRule {
         Ok(Self { precision, confidence, min, max })
     }
 
-    /// The decision over the values of replications 1, 2, 3, … in this order.
+    /// The decision about the values of replications 1, 2, 3, … in this order.
     ///
     /// # Errors
     /// A value that is not finite.
@@ -123,7 +124,7 @@ impl StoppingRule {
         let mut narrow_in_a_row = 0;
         for (n, value) in (1..=self.max).zip(values) {
             so_far.push(*value);
-            // No interval is narrower than the normal one, which is cheap to compute. Most looks end here.
+            // No interval is narrower than the normal one, which is cheap to compute. Most checks end here.
             if n < first_look || !self.is_narrow(&so_far, z) {
                 narrow_in_a_row = 0;
                 continue;
@@ -144,15 +145,15 @@ impl StoppingRule {
         Ok(StoppingDecision::GaveUp { n: self.max, interval, needed })
     }
 
-    /// Whether the mean's interval is narrow enough at the critical value `z`. Equal values have no interval: they do not
-    /// show how far other values lie.
+    /// Whether the mean's interval is narrow enough at the critical value `z`. Equal values have no interval: they do
+    /// not show how far away other values may be.
     fn is_narrow(&self, summary: &Summary, z: f64) -> bool {
         let wanted = summary.mean().map(|mean| self.precision.half_width(mean));
         summary.standard_error().zip(wanted).is_some_and(|(error, wanted)| error > 0.0 && z * error <= wanted)
     }
 
-    /// Estimates the total from the observed spread and the present widening for skewness. It is at least one more than
-    /// the number of values, because those were not enough.
+    /// Estimates the total number of replications from the observed spread and the current widening for skewness. The
+    /// result is at least one more than the number of values, because these values were not enough.
     fn needed(&self, seen: &[f64]) -> Result<Option<usize>, StatsError> {
         let summary: Summary = seen.iter().copied().collect();
         let (Some(mean), Some(sd)) = (summary.mean(), summary.sd()) else { return Ok(None) };

@@ -1,4 +1,4 @@
-//! Warm-up: the part of a run's start to discard, so that the empty system does not bias the mean.
+//! Warm-up: the start of a run that is discarded, so that the initially empty system does not bias the mean.
 
 use crate::error::{StatsError, check_sample};
 use crate::summary::mean;
@@ -6,7 +6,7 @@ use crate::summary::mean;
 /// Values per batch in MSER-5.
 const BATCH: usize = 5;
 
-/// The least number of batches after a truncation point. The statistic of a few batches is small by chance.
+/// The smallest number of batches after the truncation point. With fewer batches the statistic may be small by chance.
 const KEPT_BATCHES: usize = 5;
 
 /// The truncation point of a run, and whether the run was long enough.
@@ -14,21 +14,21 @@ const KEPT_BATCHES: usize = 5;
 pub struct Warmup {
     /// Number of values to discard at the start.
     pub discard: usize,
-    /// Whether the rest can be taken for the steady state.
+    /// Whether the remaining values can be used as the steady state.
     pub verdict: WarmupVerdict,
 }
 
-/// Whether a run has left its transient behind.
+/// Whether a run has reached steady state.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum WarmupVerdict {
-    /// The cut lies in the first half: use the values after it.
+    /// The cut is in the first half of the run: use the values after it.
     Steady,
-    /// The cut lies in the second half: the run is too short to show a steady state. Run longer.
+    /// The cut is in the second half of the run: the run is too short to show a steady state. Run longer.
     RunTooShort,
 }
 
 impl Warmup {
-    /// A cut after a known number of values, judged by the same rule as MSER-5's.
+    /// A cut after a known number of values. The verdict follows the same rule as for MSER-5.
     ///
     /// # Errors
     /// A run that is not longer than the cut.
@@ -43,9 +43,9 @@ impl Warmup {
     /// Simulation 69(6), with the batches of five of Spratt (1998).
     ///
     /// Averages `values` (equally spaced observations of one run, in order) in batches of five. The cut d minimises the
-    /// standard error of the rest: the sum of squares of the batches after d, divided by the square of their number. A
-    /// minimum in the second half means that the run was too short (White, Cobb and Spratt 2000, *A comparison of five
-    /// steady-state truncation heuristics*).
+    /// squared standard error of the remaining mean: the sum of squared deviations of the batches after d, divided by
+    /// the square of their number. A minimum in the second half means that the run was too short (White, Cobb and
+    /// Spratt 2000, *A comparison of five steady-state truncation heuristics*).
     ///
     /// # Errors
     /// Fewer than 50 values (ten batches), or a value that is not finite.
@@ -67,7 +67,7 @@ fn verdict(cut: usize, length: usize) -> WarmupVerdict {
     if 2 * cut > length { WarmupVerdict::RunTooShort } else { WarmupVerdict::Steady }
 }
 
-/// The first cut with the smallest MSER statistic, found from the end backwards in one pass (Welford).
+/// The first cut with the smallest MSER statistic. Computed in one pass from the end backwards (Welford).
 fn smallest_error(batches: &[f64]) -> usize {
     let (mut mean, mut squares) = (0.0, 0.0);
     let (mut best, mut best_cut) = (f64::INFINITY, 0);

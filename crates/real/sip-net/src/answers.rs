@@ -1,4 +1,4 @@
-//! Whether a SIP element answers at an address.
+//! A check of whether a SIP element answers at an address.
 
 use std::io::{self, Read as _, Write as _};
 use std::net::{SocketAddr, TcpStream, UdpSocket};
@@ -14,12 +14,11 @@ use netrig_host::{HostAddress, InterruptibleStream};
 
 /// The longest response that is read, bytes.
 const LONGEST: usize = 65_535;
-/// How long an established connection has to answer. A server that accepts connections before it reads is slower than one
-/// that only has a socket.
+/// How long to wait for the response on an established TCP connection.
 const CONNECTED: Duration = Duration::from_millis(500);
 
-/// Sends OPTIONS (RFC 3261 section 11) to a server at `to`. The request URI has no user part, so that it addresses the server
-/// itself. Returns whether any final response arrived within `patience`. An absent server is no error.
+/// Sends OPTIONS (RFC 3261 section 11) to a server at `to`. The request URI has no user part, so it addresses the
+/// server itself. Returns whether any final response arrived within `patience`. An absent server is no error.
 ///
 /// # Errors
 /// If no socket can be opened.
@@ -34,14 +33,14 @@ pub fn answers(transport: Transport, to: SocketAddr, patience: Duration) -> io::
     }
 }
 
-/// The error means that no server is there, or that it has not answered yet.
+/// Whether the error means that no server listens, or that it has not answered in time.
 fn is_silence(error: &io::Error) -> bool {
     use io::ErrorKind::{ConnectionAborted, ConnectionRefused, ConnectionReset, TimedOut, WouldBlock};
     [ConnectionAborted, ConnectionRefused, ConnectionReset, TimedOut, WouldBlock].contains(&error.kind())
 }
 
 fn over_udp(to: SocketAddr, patience: Duration) -> io::Result<bool> {
-    // Bound to the requested address: it is on the same host, and a server answers from it.
+    // The socket is bound to the IP address of the server, which is on the same host.
     let socket = UdpSocket::bind(HostAddress::from(to).at(0))?;
     socket.connect(to)?;
     socket.send(&request("UDP", socket.local_addr()?, to))?;
@@ -84,7 +83,8 @@ fn is_final(message: &Bytes) -> bool {
     matches!(Message::parse(message), Ok(Message::Response(response)) if response.status.is_final())
 }
 
-/// An OPTIONS request. Each is a transaction of its own. An answer to an earlier request goes to another socket.
+/// An OPTIONS request. Each one starts a new transaction and has its own socket, so that it gets no response to an
+/// earlier request.
 fn request(transport: &str, from: SocketAddr, to: SocketAddr) -> Vec<u8> {
     static ASKED: AtomicU64 = AtomicU64::new(0);
     let number = ASKED.fetch_add(1, Ordering::Relaxed);
@@ -142,7 +142,7 @@ mod tests {
         });
         assert!(answers(Transport::Udp, at, PATIENCE).unwrap());
         served.join().unwrap();
-        // The server is closed.
+        // The server's socket is closed.
         assert!(!answers(Transport::Udp, at, Duration::from_millis(20)).unwrap());
     }
 

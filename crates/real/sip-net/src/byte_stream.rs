@@ -1,13 +1,13 @@
-//! Reading and writing of a stream that does not block.
+//! Reading from and writing to a non-blocking stream.
 
 use std::io::{self, Read, Write};
 
 use netrig_host::is_transient;
 
-/// Bytes of a read.
+/// Size of one read, bytes.
 const PIECE: usize = 4096;
 
-/// Writes as much of `unsent` as the stream takes, and removes it.
+/// Writes as much of `unsent` as the stream accepts, and removes the written bytes from `unsent`.
 ///
 /// # Errors
 /// If the stream has ended or fails.
@@ -29,7 +29,8 @@ pub fn flush_bytes(stream: &mut impl Write, unsent: &mut Vec<u8>) -> io::Result<
     end
 }
 
-/// Reads what has arrived, until `got` has `most` bytes or a few more. Returns whether the peer may send more.
+/// Appends the received bytes to `got`, and stops when `got` has `most` bytes or slightly more. Returns false if the
+/// peer has closed its sending direction.
 ///
 /// # Errors
 /// If the stream fails.

@@ -1,4 +1,4 @@
-//! One end for one user agent that a person controls.
+//! One socket for one user agent that a person controls.
 
 use std::io;
 use std::net::SocketAddr;
@@ -14,7 +14,7 @@ use netrig_host::{Clock, HostAddress};
 /// Longest time to establish a connection.
 const CONNECTS_WITHIN: Duration = Duration::from_secs(10);
 
-/// A path to a server and back, with a clock that starts when it is opened.
+/// The socket of one user agent towards one server, and a clock that starts at zero when the socket is opened.
 #[derive(Debug)]
 pub struct Line {
     end: UserAgentEnd,
@@ -23,8 +23,8 @@ pub struct Line {
 }
 
 impl Line {
-    /// Opens the line from `local`, or from the address that the system chooses, over TLS if `tls` is given. A connection is
-    /// established when it is returned.
+    /// Opens the line from `local`, or from the address that the system chooses, over TLS if `tls` is given. Over TCP
+    /// and TLS it returns after the connection is established.
     ///
     /// # Errors
     /// If the socket cannot be opened, or the connection is not established within ten seconds.
@@ -42,7 +42,7 @@ impl Line {
         Ok(Self { end, server, clock })
     }
 
-    /// The local address, which Contact and Via have.
+    /// The local address. Contact and Via contain it.
     pub const fn local(&self) -> SocketAddr {
         self.end.local()
     }
@@ -64,8 +64,8 @@ impl Line {
         }
     }
 
-    /// Waits at most `within`, and returns received messages with the times when the kernel received them. Datagrams of other
-    /// hosts are ignored.
+    /// Waits at most `within`. Returns the received messages with the times at which the kernel received them.
+    /// Datagrams of other hosts are ignored.
     ///
     /// # Errors
     /// If the connection has ended, and all messages before its end have been returned.

@@ -1,4 +1,4 @@
-//! A UDP socket that carries SIP messages or media: of a server, of a thread of a load, or of a call.
+//! A UDP socket for SIP messages or media. A server, a thread of a load, or a call uses it.
 
 use std::io;
 use std::net::SocketAddr;
@@ -12,8 +12,8 @@ use netrig_host::socket::{SocketBuilder, SocketError, TimestampMode, drops};
 use netrig_host::sys::{Incoming, MESSAGES, ReceiveBatch};
 use netrig_host::{Clock, RealtimeOffset};
 
-/// Rate, datagrams/s, above which a socket sends datagrams of one length with `UDP_SEGMENT`. A capture on loopback or on a veth shows such a
-/// send as one datagram.
+/// Rate, datagrams/s, above which a socket sends datagrams of equal length in groups with `UDP_SEGMENT`. A capture on a
+/// loopback or veth interface shows such a group as one datagram.
 const HIGH_RATE: u32 = 30_000;
 
 /// Length of the window in which sent datagrams are counted.
@@ -27,11 +27,11 @@ struct SendRate {
     /// Start of the window, and the datagrams in it.
     since: Instant,
     count: u32,
-    /// The rate in the last window was above [`HIGH_RATE`].
+    /// Whether the rate in the last window was above [`HIGH_RATE`].
     is_high: bool,
-    /// The kernel has not refused `UDP_SEGMENT` on this socket.
+    /// False once the kernel has refused `UDP_SEGMENT` on this socket.
     can_segment: bool,
-    /// Until then datagrams are sent one by one, because ICMP has reported one as undeliverable.
+    /// Datagrams are sent one by one before this time, because ICMP has reported one as undeliverable.
     unsegmented_until: Instant,
 }
 
@@ -93,8 +93,8 @@ pub struct DatagramSocket {
 }
 
 impl DatagramSocket {
-    /// Binds the socket to this address alone; an address with another socket is an error. The socket requests a receive buffer
-    /// of `room` bytes and gets as much of it as the system grants.
+    /// Binds the socket to this address; it is an error if another socket is bound to it. The socket requests a receive
+    /// buffer of `room` bytes; the system may grant less.
     ///
     /// # Errors
     /// If the socket cannot be opened with these options.
@@ -111,8 +111,8 @@ impl DatagramSocket {
         )
     }
 
-    /// As [`DatagramSocket::open`], with `UDP_GRO`: one receive may return several datagrams of one sender ([`Incoming::datagrams`]). With
-    /// `is_shared` other sockets may be bound to the same address.
+    /// As [`DatagramSocket::open`], with `UDP_GRO`: one receive call may return several datagrams of one sender
+    /// ([`Incoming::datagrams`]). With `is_shared` other sockets may be bound to the same address.
     ///
     /// # Errors
     /// If the socket cannot be opened with these options.
@@ -137,8 +137,8 @@ impl DatagramSocket {
         Self::open(address, room, Some(TimestampMode::Received))
     }
 
-    /// Receives at most one batch. Passes on the sender of each datagram, its bytes, and the time when the kernel received it.
-    /// Returns whether there may be more.
+    /// Receives at most one batch of datagrams. Calls `each` with the sender, the bytes, and the time at which the
+    /// kernel received the datagram. Returns whether more datagrams may be waiting.
     ///
     /// # Errors
     /// An error of the kernel, which may be ICMP's report on an earlier datagram.
@@ -163,8 +163,9 @@ impl DatagramSocket {
         sent().or_else(|_| sent()).is_ok()
     }
 
-    /// As [`DatagramSocket::open_stamped`]. The kernel also keeps ICMP's reports on sent datagrams. The next call returns an error,
-    /// and [`ReceiveBatch::receive_errors`] takes the reports. With `is_coalesced` the socket has `UDP_GRO`.
+    /// As [`DatagramSocket::open_stamped`]. The kernel also keeps ICMP's reports on sent datagrams. After a report the
+    /// next system call on the socket returns an error, and [`ReceiveBatch::receive_errors`] reads the report. With
+    /// `is_coalesced` the socket has `UDP_GRO`.
     ///
     /// # Errors
     /// If the socket cannot be opened with these options.
@@ -191,7 +192,7 @@ impl DatagramSocket {
             making.stamped(which)?;
         }
         making.receive_at_least(room as usize)?;
-        // The kernel reports twice the requested size, and charges its overhead to it.
+        // The kernel reports twice the requested size: the other half is for its overhead.
         let room = making.receive_buffer()? / 2;
         let socket = making.bound_alone()?;
         let local = rustix::net::getsockname(&socket).ok().and_then(|name| name.try_into().ok());
@@ -203,7 +204,7 @@ impl DatagramSocket {
         self.local
     }
 
-    /// The size of its receive buffer, bytes, in the unit of a request.
+    /// The size of the receive buffer without the kernel's overhead, bytes.
     pub const fn room(&self) -> u32 {
         self.room
     }
@@ -213,7 +214,7 @@ impl DatagramSocket {
         self.socket.as_fd()
     }
 
-    /// Receives at most `most` datagrams and at most one batch. Returns whether there may be more.
+    /// Receives at most `most` datagrams and at most one batch. Returns whether more datagrams may be waiting.
     pub(super) fn receive(
         &self,
         batch: &mut ReceiveBatch,
@@ -225,7 +226,8 @@ impl DatagramSocket {
         Ok(has_more)
     }
 
-    /// Receives at most `most` datagrams, and at most one batch, into `batch`. Returns their number, and whether there may be more.
+    /// Receives at most `most` datagrams, and at most one batch, into `batch`. Returns their number, and whether more
+    /// may be waiting.
     pub(super) fn take(&self, batch: &mut ReceiveBatch, most: usize) -> io::Result<(usize, bool)> {
         let most = most.min(MESSAGES);
         match batch.receive_up_to(most, &self.socket) {
@@ -235,7 +237,7 @@ impl DatagramSocket {
         }
     }
 
-    /// Prepares at most [`MESSAGES`] datagrams to be sent now. At a high rate it groups those of one length.
+    /// Prepares at most [`MESSAGES`] datagrams to be sent now. At a high rate it groups datagrams of equal length.
     pub(super) fn batch<'a>(&mut self, now: Instant, datagrams: &'a [OutgoingDatagram<'a>]) -> SendBatch<'a> {
         if self.sending.count_sent(now, datagrams.len()) {
             SendBatch::segmented(datagrams)
@@ -244,7 +246,8 @@ impl DatagramSocket {
         }
     }
 
-    /// Passes the next sends of the batch to the kernel, as [`SendBatch::send`].
+    /// Passes at most `most` sends of the batch to the kernel with [`SendBatch::send`]. Returns the number of datagrams
+    /// that the kernel took.
     pub(super) fn send_next(&mut self, batch: &mut SendBatch<'_>, most: usize) -> io::Result<usize> {
         let sent = batch.send(&self.socket, most);
         if matches!(sent, Ok(SendOutcome::SegmentRefused)) {
@@ -259,7 +262,8 @@ impl DatagramSocket {
         self.sending.is_high = false;
     }
 
-    /// Whether the next datagrams may be sent in another order than they are passed in, so that their order keys count.
+    /// Whether the next datagrams may leave in another order than that in which they are passed in. Their order keys
+    /// matter only then.
     pub(super) const fn may_reorder(&self) -> bool {
         self.sending.may_segment()
     }
@@ -283,7 +287,7 @@ impl DatagramSocket {
         }
     }
 
-    /// Datagrams that reached this machine but found no room, since the last call.
+    /// Number of datagrams that were dropped since the last call because the receive buffer was full.
     ///
     /// # Errors
     /// An error of the kernel.

@@ -24,7 +24,7 @@ use netrig_host::socket::{LONGEST_DATAGRAM, SocketError, is_loss};
 use netrig_host::sys::MESSAGES;
 use netrig_host::{Clock, HostAddress};
 
-/// The path on which a message arrived, and on which its answer leaves.
+/// The path on which a message arrived. The answer takes the same path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ArrivalPath {
     /// A datagram from this address.
@@ -47,9 +47,9 @@ impl ArrivalPath {
 /// A message that has arrived.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ArrivedBytes {
-    /// When the kernel received it, or its last part.
+    /// The time at which the kernel received the message; over a connection, its last part.
     pub at: Instant,
-    /// The sender, and where a response is sent.
+    /// The path from the sender; a response takes it too.
     pub path: ArrivalPath,
     /// The message.
     pub bytes: Bytes,
@@ -58,7 +58,7 @@ pub struct ArrivedBytes {
 /// The TLS configuration of a connection, and the name that the server's certificate must have.
 pub type LineTls = (Arc<ClientConfig>, ServerName<'static>);
 
-/// The addresses of a server and of a user agent's end.
+/// The addresses of a server and of a user agent, and the options of the user agent's sockets.
 #[derive(Clone, Debug)]
 pub struct EndAddress {
     /// UDP, TCP or TLS.
@@ -75,21 +75,23 @@ pub struct EndAddress {
     pub server_tls: Option<Arc<ServerConfig>>,
     /// Requested size of the receive buffer over UDP, bytes.
     pub room: u32,
-    /// Most simultaneous connections that peers have opened. With 0 the end does not listen, and has the local address of its first
-    /// connection.
+    /// Maximum number of simultaneous connections that peers have opened. With 0 the user agent does not listen, and
+    /// its local address is that of its first connection.
     pub most_accepted: usize,
-    /// Whether it answers unknown addresses over UDP. An address without proof gets at most three times its bytes.
+    /// Whether the user agent answers unvalidated addresses over UDP. An unvalidated address gets at most three times
+    /// the bytes that it sent.
     pub answers_strangers: bool,
 }
 
 impl EndAddress {
-    /// Size of the receive buffer of an end that has one exchange at a time, bytes.
+    /// Size of the receive buffer of a user agent with one transaction at a time, bytes.
     const ROOM: u32 = 256 * 1024;
 
-    /// Connections that a server may have opened to such an end.
+    /// Limit of the connections that a server may open to such a user agent.
     const MOST_ACCEPTED: usize = 16;
 
-    /// An end towards a server, from `local` or the address from which the system sends to it.
+    /// The addresses of a user agent towards a server. Without `local`, the source address is the one that the system
+    /// uses towards the server.
     ///
     /// # Errors
     /// If there is no route to the server.
@@ -148,13 +150,13 @@ struct EndDatagrams {
     batch: DatagramBatch,
     /// Datagrams that the kernel refused.
     unsent: u64,
-    /// Byte accounts of unknown addresses, if it answers them.
+    /// Byte accounts of unvalidated addresses; `None` if they are not answered.
     strangers: Option<StrangerAccounts>,
-    /// Messages that unknown addresses were not sent.
+    /// Number of messages withheld because their unvalidated destinations had used up their bytes.
     withheld: u64,
 }
 
-/// Byte accounts of unknown addresses.
+/// Byte accounts of unvalidated addresses.
 struct StrangerAccounts {
     clock: Clock,
     ledger: AmplificationLedger,
@@ -235,12 +237,12 @@ impl UserAgentEnd {
         Ok(Self { address, local, offset, way })
     }
 
-    /// The address for requests to this user agent, which its Contact and Via name.
+    /// The address at which this user agent receives requests. Its Contact and Via contain this address.
     pub const fn local(&self) -> SocketAddr {
         self.local
     }
 
-    /// Sends to the server, over its connection. If that has ended, a new one is opened.
+    /// Sends a message to the server. Over TCP and TLS, a new connection is opened if the previous one has ended.
     ///
     /// # Errors
     /// If there is no route to the server.
@@ -248,7 +250,8 @@ impl UserAgentEnd {
         self.send_by(0, self.address.server, bytes)
     }
 
-    /// Sends to `to`, over the connection with this key. If there is none, or another peer is at its end, a new one is opened.
+    /// Sends a message to `to` over the connection with this key. If there is none, or it leads to another peer, a new
+    /// one is opened.
     ///
     /// # Errors
     /// If there is no route to `to`.
@@ -300,7 +303,7 @@ impl UserAgentEnd {
                     }
                     own.insert(key, stream);
                 }
-                // It was just made if it was not there.
+                // The stream exists: a missing one was inserted above.
                 let Some(stream) = own.get_mut(&key) else { return Ok(()) };
                 let sent = bytes.map_or(Ok(()), |bytes| stream.queue(bytes.clone()));
                 let sent = sent.and_then(|()| stream.flush());
@@ -329,7 +332,7 @@ impl UserAgentEnd {
         }
     }
 
-    /// Ends the connections to servers, and all that peers opened.
+    /// Closes all connections: those to servers, and those that peers opened.
     pub fn disconnect(&mut self) {
         if let EndWay::Connections(EndConnections { own, accepted, .. }) = &mut self.way {
             own.clear();
@@ -337,7 +340,8 @@ impl UserAgentEnd {
         }
     }
 
-    /// Closes the connection to a server with this key, if there is one. [`UserAgentEnd::take_ended`] does not return it.
+    /// Closes the connection to a server with this key, if there is one. [`UserAgentEnd::take_ended`] does not return
+    /// it.
     pub fn close_own(&mut self, key: u64) {
         if let EndWay::Connections(EndConnections { own, .. }) = &mut self.way {
             own.remove(&key);
@@ -355,7 +359,7 @@ impl UserAgentEnd {
         }
     }
 
-    /// Whether the connection to the server is established. Always true over UDP.
+    /// Whether there is a connection to the server. It may still be in the handshake. Always true over UDP.
     pub fn is_connected(&self) -> bool {
         match &self.way {
             EndWay::Datagrams(_) => true,
@@ -371,7 +375,8 @@ impl UserAgentEnd {
         }
     }
 
-    /// Datagrams that the receive buffer had no room for, and those that the kernel refused to send, since the last call.
+    /// Numbers of datagrams since the last call: those dropped because the receive buffer was full, and those that the
+    /// kernel refused to send.
     ///
     /// # Errors
     /// If the kernel does not report the drops.
@@ -384,8 +389,8 @@ impl UserAgentEnd {
         }
     }
 
-    /// The step of the wall clock since the last call, if it was stepped. Messages that were received meanwhile may have wrong
-    /// times.
+    /// The step of the wall clock since the last call, if it was stepped. Messages that were received meanwhile may
+    /// have wrong times.
     pub fn take_clock_step(&mut self) -> Option<Duration> {
         match &mut self.way {
             EndWay::Datagrams(datagrams) => datagrams.batch.take_clock_step(),
@@ -393,7 +398,7 @@ impl UserAgentEnd {
         }
     }
 
-    /// Messages since the last call that were withheld, because their addresses had no proof and had used up their bytes.
+    /// Number of messages withheld since the last call because their unvalidated destinations had used up their bytes.
     pub fn take_withheld(&mut self) -> u64 {
         match &mut self.way {
             EndWay::Datagrams(datagrams) => std::mem::take(&mut datagrams.withheld),
@@ -401,7 +406,7 @@ impl UserAgentEnd {
         }
     }
 
-    /// Descriptors to be polled, each with whether it waits to be written.
+    /// Descriptors to poll. The flag is true if the descriptor is polled for writing too.
     pub fn watched(&self) -> Vec<(BorrowedFd<'_>, bool)> {
         match &self.way {
             EndWay::Datagrams(datagrams) => vec![(datagrams.socket.fd(), false)],
@@ -414,7 +419,7 @@ impl UserAgentEnd {
         }
     }
 
-    /// Received messages, with times of this clock. This method does not wait.
+    /// Returns the received messages with their times on `clock`. Does not block.
     pub fn receive(&mut self, clock: &Clock) -> Vec<ArrivedBytes> {
         let Self { address, offset, way, .. } = self;
         let at = |stamp: Option<u64>| {
@@ -445,10 +450,10 @@ impl UserAgentEnd {
     }
 }
 
-/// Most datagrams that are received in a row, so that timers are handled.
+/// Maximum number of datagrams received in one call. The caller handles timers between calls.
 const MOST_AT_ONCE: usize = 4 * MESSAGES;
 
-/// Most ended connections that are kept until [`UserAgentEnd::take_ended`] is called.
+/// Maximum number of ended connections that are kept until [`UserAgentEnd::take_ended`] is called.
 const MOST_ENDED: usize = 4096;
 
 /// Waits at most `within` until one of these descriptors is ready.
@@ -457,12 +462,12 @@ pub fn wait_for_ends(watched: &[(BorrowedFd<'_>, bool)], within: Duration) {
     let mut polled: Vec<_> =
         watched.iter().map(|(fd, writes)| PollFd::from_borrowed_fd(*fd, flags(*writes))).collect();
     let timeout = Timespec::try_from(std::time::Duration::from(within)).ok();
-    // An interruption only shortens the wait.
+    // A signal only shortens the wait.
     let _ = poll(&mut polled, timeout.as_ref());
 }
 
 impl EndDatagrams {
-    /// Sends an answer, if it may be sent to its address.
+    /// Sends an answer, unless its unvalidated destination has used up its bytes.
     fn answer(&mut self, bytes: &Bytes, to: SocketAddr) -> Result<(), StreamError> {
         if self.strangers.as_mut().is_some_and(|strangers| !strangers.admits(to, bytes)) {
             self.withheld += 1;
@@ -471,7 +476,7 @@ impl EndDatagrams {
         self.send(bytes, to)
     }
 
-    /// Sends a datagram. A datagram that the kernel refuses is lost, as it could be in the network, and counted.
+    /// Sends a datagram. If the kernel refuses it, the datagram is counted and treated as lost in the network.
     fn send(&mut self, bytes: &Bytes, to: SocketAddr) -> Result<(), StreamError> {
         /// How long a datagram waits for room in the send buffer.
         const PATIENCE: Duration = Duration::from_millis(200);
@@ -492,7 +497,8 @@ impl EndDatagrams {
                         Some(&timeout),
                     );
                 }
-                // The error may be ICMP's report on an earlier datagram; this one has not been tried yet.
+                // The error may be an ICMP report on an earlier datagram. This datagram has then not been sent, and is
+                // tried once more.
                 _ if is_loss(&error) && !was_told => was_told = true,
                 _ => {
                     self.unsent += 1;

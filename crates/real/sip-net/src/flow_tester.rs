@@ -1,4 +1,5 @@
-//! The tester that SIP flows of an experiment need beside loads. The program that builds an agent supplies it.
+//! The interface to the tester that SIP flows of an experiment need in addition to loads. The program that contains the
+//! agent implements it.
 
 use std::error::Error;
 use std::fmt;
@@ -12,16 +13,16 @@ use super::load::LoadOrder;
 use super::tap::{KeptMessages, MessageTaps};
 use netrig_host::Clock;
 
-/// Why a tester cannot do what a flow needs, as a sentence.
+/// Why a tester cannot serve a flow. Its text is a sentence.
 pub type TesterFault = Box<dyn Error + Send + Sync>;
 
-/// A tester of SIP for flows.
+/// A SIP tester for flows.
 pub trait FlowTester: fmt::Debug + Sync {
-    /// Tests the server of a load against the rules of basic calls or registrations, in the role that the load needs. It ends
-    /// soon after `stop` is set. A tap of `taps` gets the messages of each test purpose.
+    /// Tests the server of a load against the rules of basic calls or registrations, in the role in which the load uses
+    /// the server. The test ends soon after `stop` is set. Taps made by `taps` get the messages of all test purposes.
     ///
     /// # Errors
-    /// If the load has no users for it, or there is no route to the server.
+    /// If the load has no users for the test, or there is no route to the server.
     fn test_rules(
         &self,
         load: &LoadOrder,
@@ -54,8 +55,8 @@ pub trait MessageKeeper: MessageTaps + Send {
 
 /// Prepared calls of a flow that follow a scenario.
 pub trait ScenarioCalls: Send {
-    /// Carries the calls out. The first may start at zero of `clock`. If `stop` is set, all calls are ended. `samples` is called
-    /// each second with the new samples, with times of that clock.
+    /// Makes the calls. The first call starts at zero of `clock` at the earliest. If `stop` is set, all calls are
+    /// ended. `samples` is called each second with the new samples, whose times are those of `clock`.
     ///
     /// # Errors
     /// If a socket cannot be opened, or the scenario cannot start.
@@ -71,7 +72,7 @@ pub trait ScenarioCalls: Send {
 /// The findings of calls that followed a scenario.
 #[derive(Debug, Default)]
 pub struct ScenarioRecord {
-    /// Reasons why the result is not the server's, as sentences.
+    /// Reasons why the result may not be attributed to the server, as sentences.
     pub faults: Vec<String>,
     /// Further notes, as sentences.
     pub notes: Vec<String>,
@@ -80,20 +81,21 @@ pub struct ScenarioRecord {
 /// The result of a test of a server before a load.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RuleReport {
-    /// The role in which it was tested: `registrar`, `proxy`, `redirect`, `uas`.
+    /// The role in which the server was tested: `registrar`, `proxy`, `redirect` or `uas`.
     pub role: String,
     /// Test purposes that were carried out.
     pub run: u64,
-    /// Ids of those that failed.
+    /// Identifiers of the failed test purposes.
     pub failed: Vec<String>,
     /// Number of test purposes without a verdict.
     pub inconclusive: u64,
-    /// The report in lines, the result first.
+    /// The lines of the report. The first has the result.
     pub lines: Vec<String>,
 }
 
 impl RuleReport {
-    /// A remark to the figures of the load: one sentence without the flow's name. `None` if the server broke no rule.
+    /// A remark on the figures of the load: one sentence without the name of the flow. `None` if the server broke no
+    /// rule.
     pub fn remark(&self) -> Option<String> {
         let Self { role, run, failed, inconclusive, .. } = self;
         match failed.len() {

@@ -1,4 +1,4 @@
-//! Selection of the messages of a load to be kept, and their files.
+//! Which messages of a load are kept, and in which files.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -7,15 +7,15 @@ use std::str::FromStr;
 use netrig_core::Fraction;
 use serde::{Deserialize, Serialize};
 
-/// The messages to be kept, and their files.
+/// Which messages of a load are kept, and in which files.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct KeepOrder {
     /// Which messages are kept.
     pub policy: KeepPolicy,
-    /// Path without its ending: `.log` and `.pcapng` are added.
+    /// Path of the files without the extensions `.log` and `.pcapng`.
     pub to: PathBuf,
-    /// Limit of the bytes on the disk, both files together. Further messages are dropped and counted.
+    /// Size limit of both files together, bytes. Further messages are dropped and counted.
     pub most_bytes: u64,
 }
 
@@ -37,12 +37,13 @@ impl KeepOrder {
 pub enum KeepPolicy {
     /// Every message.
     All,
-    /// Those of attempts that failed.
+    /// The messages of failed attempts.
     Failed,
-    /// Those of the given number of attempts with the longest time from the first request to the final response. An attempt
-    /// without a final response counts as longest.
+    /// The messages of this number of attempts: those with the longest time from the first request to the final
+    /// response. An attempt without a final response counts as longest.
     Slowest(u32),
-    /// Those of this share of the attempts, by a hash of their Call-IDs: all messages of an attempt, or none.
+    /// The messages of this share of the attempts, selected by a hash of the Call-ID. Either all messages of an attempt
+    /// are kept or none.
     Sample(Fraction),
 }
 

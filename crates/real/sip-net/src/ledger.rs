@@ -1,9 +1,9 @@
-//! A ledger of bytes for each address, which bounds what a server sends to an address without proof.
+//! Accounts of bytes for each address, which limit what a server sends to an unvalidated address.
 //!
-//! A datagram's sender can write any source address. Until an address has proved that it takes part, a server sends it at
-//! most [`FACTOR`] times the bytes that came from it, retransmissions included, as RFC 9000 section 8.1 bounds QUIC. Proof is
-//! valid digest credentials, a request with a `To` tag that the server gave, a response with a branch that it chose, or a
-//! connection.
+//! The source address of a datagram may be forged. A server sends an unvalidated address at most [`FACTOR`] times the
+//! bytes that came from it, retransmissions included, as RFC 9000 section 8.1 requires of QUIC. An address is validated
+//! (the code says proven) by valid digest credentials, by a request with a `To` tag that the server chose, by a
+//! response with a branch that the server chose, or by a connection.
 
 use std::collections::HashMap;
 use std::hash::{BuildHasher as _, Hash, RandomState};
@@ -13,46 +13,48 @@ use netrig_core::{Duration, Instant};
 use netrig_sip::server::has_computed_tag;
 use netrig_sip::{Message, Method, Name, Response, Status};
 
-/// Bytes that an address without proof gets for each byte that it sent.
+/// Number of bytes that an unvalidated address may get for each byte that it sent.
 pub const FACTOR: u64 = 3;
 
-/// How long a proof holds.
+/// How long an address stays validated.
 const PROOF: Duration = Duration::from_secs(120);
 
-/// Addresses that one of the two generations of a [`RecentMap`] keeps.
+/// Capacity of each of the two generations of a [`RecentMap`].
 const MOST: usize = 1 << 15;
 
-/// Secrets that are remembered for an address without proof. The oldest is discarded first.
+/// Maximum number of secrets stored for an unvalidated address. The oldest is discarded first.
 const MOST_SECRETS: usize = 16;
 
-/// Bytes and proofs of addresses. Memory: at most 2 × 32,768 accounts of about 200 bytes, and as many proofs of 40 bytes.
+/// The byte accounts of unvalidated addresses, and the validated addresses. Memory: at most 2 × 32,768 accounts of
+/// about 200 bytes, and as many validated addresses of 40 bytes each.
 #[derive(Debug, Default)]
 pub struct AmplificationLedger {
     accounts: RecentMap<IpAddr, ByteAccount>,
-    /// Until when an address is proven. With port 0: all ports of the host.
+    /// The time at which the validation of an address expires. An entry with port 0 validates all ports of the host.
     proofs: RecentMap<SocketAddr, Instant>,
     hasher: RandomState,
 }
 
-/// The remaining bytes of an address without proof.
+/// The account of an unvalidated address.
 #[derive(Debug, Default)]
 struct ByteAccount {
     /// Remaining bytes.
     left: u64,
-    /// Hashes of tags and branches that only a receiver of this address knows.
+    /// Hashes of tags and branches that were sent to this address. A message that returns one validates the address.
     secrets: Vec<u64>,
 }
 
-/// Budget of bytes that one received message may cause at addresses without proof.
+/// Number of bytes that one received message may cause to be sent to unvalidated addresses.
 #[derive(Debug, Default)]
 pub struct Purse {
     left: u64,
-    /// The sender, if its address has no proof. Bytes to third parties are then taken from the sender's own account, so that a
-    /// datagram causes at most [`FACTOR`] times its bytes in all.
+    /// The sender, if its address is unvalidated. Bytes to third parties are then charged to the sender's account, so a
+    /// datagram causes at most [`FACTOR`] times its length in total.
     payer: Option<IpAddr>,
 }
 
-/// A map that discards the least recently used entries: if the younger of two generations is full, the older is dropped.
+/// A map that discards the least recently used entries: if the younger of two generations is full, the older is
+/// dropped.
 #[derive(Debug)]
 struct RecentMap<K, V> {
     young: HashMap<K, V>,
@@ -96,13 +98,13 @@ impl AmplificationLedger {
         account.left = account.left.saturating_add(bytes);
     }
 
-    /// Records an accepted connection from this host, which proves its address.
+    /// Records an accepted connection from this host, which validates all its ports.
     pub fn prove_host(&mut self, now: Instant, host: IpAddr) {
         self.prove(now, SocketAddr::new(host, 0));
     }
 
-    /// The budget of a message of `bytes` bytes from `from`. A message that came along a connection (`has_connection`) proves the
-    /// address of its sender.
+    /// The budget of a message of `bytes` bytes from `from`. A message that arrived over a connection
+    /// (`has_connection`) has a validated sender.
     pub fn purse(&self, now: Instant, from: SocketAddr, bytes: usize, has_connection: bool) -> Purse {
         let payer = (!has_connection && !self.is_proven(now, from)).then(|| from.ip());
         Purse { left: FACTOR * bytes as u64, payer }
@@ -112,7 +114,7 @@ impl AmplificationLedger {
     fn pay(&mut self, purse: &mut Purse, to: IpAddr, cost: u64) {
         let missing = cost.saturating_sub(self.left(to));
         match purse.payer {
-            // The rest is for the request's retransmissions.
+            // The rest of the budget is for retransmissions of the request.
             None => self.credit(to, std::mem::take(&mut purse.left)),
             Some(payer) if missing <= purse.left.min(self.left(payer)) => {
                 purse.left -= missing;
@@ -123,23 +125,24 @@ impl AmplificationLedger {
         }
     }
 
-    /// Records a proof of the address.
+    /// Validates an address.
     pub fn prove(&mut self, now: Instant, from: SocketAddr) {
         *self.proofs.of(from) = now + PROOF;
     }
 
-    /// Whether a proof of the address holds.
+    /// Whether the address is validated.
     pub fn is_proven(&self, now: Instant, address: SocketAddr) -> bool {
         let holds = |key: &SocketAddr| self.proofs.get(key).is_some_and(|until| *until > now);
         holds(&address) || holds(&SocketAddr::new(address.ip(), 0))
     }
 
-    /// Remaining bytes of an address without proof. Nothing is charged.
+    /// Remaining bytes of an unvalidated address. Nothing is charged.
     pub fn left(&self, to: IpAddr) -> u64 {
         self.accounts.get(&to).map_or(0, |account| account.left)
     }
 
-    /// Charges bytes to an address. Returns false if its account has too few; an address with a proof always has enough.
+    /// Charges bytes to an address. Returns false if its account has too few bytes left. A validated address has no
+    /// limit.
     pub fn charge(&mut self, now: Instant, to: SocketAddr, bytes: usize) -> bool {
         if self.is_proven(now, to) {
             return true;
@@ -150,14 +153,14 @@ impl AmplificationLedger {
         left.is_some()
     }
 
-    /// Checks whether a message proves that its sender receives at its address.
+    /// Validates the sender's address if the message contains a secret that was sent to this address.
     pub fn look(&mut self, now: Instant, from: SocketAddr, message: &Message) {
         if let Some((secret, name)) = secret_received(message) {
             self.look_at(now, from, (&secret, &name));
         }
     }
 
-    /// As [`Self::look`], for a message with these texts, which may be a secret: the tag of `To` and the Call-ID.
+    /// As [`Self::look`], for a request with this tag of `To` and this Call-ID.
     pub fn look_at(&mut self, now: Instant, from: SocketAddr, texts: (&str, &str)) {
         let secret = self.hasher.hash_one(texts);
         let account = self.accounts.get(&from.ip());
@@ -166,8 +169,9 @@ impl AmplificationLedger {
         }
     }
 
-    /// Whether a SIP message of `bytes` bytes may be sent to `to` now. If so, the account of `to` is charged. `purse` belongs to the
-    /// received message that caused it. The tag of a forwarded response (`is_forwarded`) is no secret: another host chose it.
+    /// Whether a SIP message of `bytes` bytes may be sent to `to` now. If so, the account of `to` is charged. `purse`
+    /// is the budget of the received message that caused this one. The tag of a forwarded response (`is_forwarded`) is
+    /// not a secret, because another host chose it.
     pub fn admit(
         &mut self,
         now: Instant,
@@ -221,13 +225,14 @@ impl AmplificationLedger {
         is_admitted
     }
 
-    /// At least half of the account is kept for the final response.
+    /// Charges a response to an address. A provisional response may use at most half of the account; the rest is for
+    /// the final response.
     fn charge_response(&mut self, now: Instant, to: SocketAddr, status: Status, bytes: usize) -> bool {
         let is_too_much = !status.is_final() && self.left(to.ip()) < 2 * bytes as u64;
         !is_too_much && self.charge(now, to, bytes)
     }
 
-    /// Stores texts that only a receiver at this address knows.
+    /// Stores a secret that is sent to this address.
     fn remember(&mut self, to: SocketAddr, texts: (&str, &str)) {
         let secret = self.hasher.hash_one(texts);
         let secrets = &mut self.accounts.of(to.ip()).secrets;
@@ -240,7 +245,8 @@ impl AmplificationLedger {
     }
 }
 
-/// The short response that replaces a list which an address without proof may not get. `None` if there is no list.
+/// The short response to an unvalidated address whose account does not suffice for the list of contacts in `response`.
+/// `None` if `response` has no such list.
 pub fn short_answer(response: &Response) -> Option<Response> {
     let is_list = response.headers.get(&Name::Contact).is_some();
     let cseq = response.headers.cseq().ok().flatten()?;
@@ -248,7 +254,8 @@ pub fn short_answer(response: &Response) -> Option<Response> {
     if !is_list || is_invitation {
         return None;
     }
-    // RFC 3261 section 21.5.7: the closest status. Over TCP, or with credentials, the client gets the whole list.
+    // 513 is the closest status (RFC 3261 section 21.5.7). Over TCP, or with credentials, the client gets the whole
+    // list.
     let mut short = Response { status: Status::new(513)?, ..response.clone() };
     short.reason = "Message Too Large".into();
     short.body = bytes::Bytes::new();
@@ -263,10 +270,10 @@ pub fn short_answer(response: &Response) -> Option<Response> {
 
 type Secret = (String, String);
 
-/// The texts that only a receiver of the message knows.
+/// The secret in a sent message: the tag of `To` and the Call-ID of a response, the branch of a request.
 fn secret_sent(message: &Message) -> Option<Secret> {
     match message {
-        // The author of the request can compute a tag that depends on the request alone.
+        // A tag computed from the request alone is not a secret: the sender of the request can compute it too.
         Message::Response(response) if has_computed_tag(response) => None,
         Message::Response(response) => {
             let tag = response.headers.to().ok()??.tag()?.to_owned();
@@ -301,8 +308,8 @@ mod tests {
         line.split_whitespace().nth(1).unwrap().parse::<u64>().unwrap() * 1024
     }
 
-    /// 65,536 accounts of about 200 bytes with their secrets, and as many proofs of 40 bytes: 16 MB, in tables that are at most half
-    /// empty. A million addresses send.
+    /// 65,536 accounts of about 200 bytes with their secrets, and as many proofs of 40 bytes: 16 MB, in tables that are
+    /// at most half empty. The test sends from a million addresses.
     #[test]
     fn a_million_addresses_take_no_more_than_the_ledger_says() {
         let (mut ledger, before) = (AmplificationLedger::default(), resident());
@@ -316,7 +323,7 @@ mod tests {
         for number in 0..1_000_000_u32 {
             let (now, from) = (Instant::ZERO, SocketAddr::new(IpAddr::from(number.to_be_bytes()), 5060));
             ledger.receive(now, from, 400);
-            // A secret is remembered for each sixteenth address only, because parsing takes time.
+            // A secret is stored for every sixteenth address only, because parsing takes time.
             if number % 16 == 0 {
                 assert!(ledger.admit(now, from, &message(number), (300, false), &mut Purse::default()));
             }
@@ -335,7 +342,7 @@ mod tests {
         Message::parse(&bytes::Bytes::from(text)).unwrap()
     }
 
-    /// A datagram of 100 bytes causes at most 300 bytes, at its sender and at third parties together.
+    /// A datagram of 100 bytes causes at most 300 bytes, to its sender and to third parties together.
     #[test]
     fn bytes_to_third_parties_are_charged_to_the_sender() {
         let (mut ledger, now) = (AmplificationLedger::default(), Instant::ZERO);
@@ -351,7 +358,7 @@ mod tests {
         assert!(!ledger.charge(now, from, 101) && ledger.charge(now, from, 100));
     }
 
-    /// The callee chose the tag of a response that a proxy forwards, and could tell it to an attacker.
+    /// The callee chooses the tag of a response that a proxy forwards, and could reveal it to an attacker.
     #[test]
     fn the_tag_of_a_forwarded_response_proves_no_address() {
         for is_forwarded in [false, true] {

@@ -2,14 +2,15 @@
 //!
 //! * [`server`]: a server with several sockets over UDP, TCP and TLS, and one loop between them and any
 //!   [`Server`](netrig_sip::server::Server).
-//! * [`load`]: threads with sockets of their own, which drive many users and measure their attempts.
+//! * [`load`]: threads that drive many users and measure their attempts. Each thread has its own sockets.
 //! * [`dns`]: look-ups of a server in a table or the DNS, and a DNS server.
 //! * [`Line`]: one socket for one user agent that a person controls.
 //! * [`UserAgentEnd`]: the sockets of one user agent that can also be called.
-//! * [`answers`]: whether a SIP element answers at an address.
-//! * [`FlowTester`]: the tester that flows of an experiment need. A crate that is built on this one implements it.
-//! * Common parts: [`ListeningPoint`], a transport with an address; [`SipStream`], a connection that carries messages over
-//!   TCP or [TLS](netrig_host::tls); and a UDP socket, which is bound to its address alone.
+//! * [`answers`]: a check of whether a SIP element answers at an address.
+//! * [`FlowTester`]: the interface to the tester that SIP flows of an experiment need. A crate that depends on this one
+//!   implements it.
+//! * Common parts: [`ListeningPoint`], a transport with an address; [`SipStream`], a connection that carries messages
+//!   over TCP or [TLS](netrig_host::tls); and a UDP socket that shares its address with no other socket.
 #![deny(unsafe_code)]
 #![allow(
     clippy::disallowed_types,

@@ -17,7 +17,7 @@ pub struct ListeningPoint {
     pub address: SocketAddr,
 }
 
-/// A text that is not a listening point.
+/// Why a text is not a listening point.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum PointError {
     /// An unknown transport.
@@ -44,7 +44,7 @@ pub enum PointError {
     Unspecified(IpAddr),
 }
 
-/// The address from which the system sends to `target`. Nothing is sent.
+/// The source address that the system uses towards `target`. The function sends nothing.
 ///
 /// # Errors
 /// If there is no route to the target.
@@ -55,14 +55,14 @@ pub fn source_towards(target: SocketAddr) -> io::Result<HostAddress> {
 }
 
 impl ListeningPoint {
-    /// These points; if there are none, this port of the loopback address over UDP and TCP.
+    /// `points`, or UDP and TCP at `port` of 127.0.0.1 if `points` is empty.
     pub fn or_usual(points: &[Self], port: u16) -> Vec<Self> {
         let address = (Ipv4Addr::LOCALHOST, port).into();
         let usual = [Transport::Udp, Transport::Tcp].map(|transport| Self { transport, address });
         if points.is_empty() { usual.to_vec() } else { points.to_vec() }
     }
 
-    /// Whether other hosts can reach it.
+    /// Whether other hosts can reach this address, which is then no loopback address.
     pub const fn is_open_to_network(&self) -> bool {
         !self.address.ip().is_loopback()
     }

@@ -1,8 +1,8 @@
 //! Datagrams that are sent in groups.
 //!
-//! Most of a datagram's cost is its path through the kernel, which on one host leads into the socket of its receiver. `UDP_SEGMENT` (udp(7))
-//! sends several datagrams of one length and address along that path at once. For that a datagram may pass others, but none with its
-//! own order key.
+//! Most of the cost of a datagram is its path through the kernel, on one host up to the socket of the receiver.
+//! `UDP_SEGMENT` (udp(7)) sends several datagrams of equal length and destination along that path in one pass. To form
+//! such groups, a datagram may overtake others, but never one with the same order key.
 
 use std::io::{self, IoSlice};
 use std::net::SocketAddr;
@@ -13,11 +13,11 @@ use smallvec::SmallVec;
 use netrig_host::socket::is_segmentation_refused;
 use netrig_host::sys::{MESSAGES, Outgoing, send_many};
 
-/// Fewest datagrams that are sent with `UDP_SEGMENT`. It saves little for fewer.
+/// Smallest group of datagrams that is sent with `UDP_SEGMENT`. Smaller groups save little.
 const MIN_SEGMENTS: usize = 4;
 
-/// Longest datagram that is sent with `UDP_SEGMENT`, bytes: the kernel refuses what does not fit into the MTU, which is 1280 bytes or more
-/// with IPv6 (RFC 8200 section 5), headers of 48 bytes included.
+/// Longest datagram that is sent with `UDP_SEGMENT`, bytes: the kernel refuses segments that exceed the MTU. With IPv6
+/// the MTU is at least 1280 bytes (RFC 8200 section 5), of which 48 are headers.
 const LONGEST_SEGMENT: usize = 1232;
 
 /// A datagram to be sent.
@@ -25,7 +25,8 @@ const LONGEST_SEGMENT: usize = 1232;
 pub(super) struct OutgoingDatagram<'a> {
     pub to: SocketAddr,
     pub bytes: &'a [u8],
-    /// Datagrams with the same key keep their order. One without a key passes none, and none passes it.
+    /// Datagrams with the same key keep their order. A datagram without a key keeps its place in the order of all
+    /// datagrams.
     pub order_key: Option<u64>,
 }
 
@@ -34,9 +35,9 @@ pub(super) struct OutgoingDatagram<'a> {
 pub(super) enum SendOutcome {
     /// The number of datagrams that the kernel took.
     Taken(usize),
-    /// The kernel took none of the group that was to be sent with `UDP_SEGMENT`. The group is now sent one by one.
+    /// The kernel refused a group that was sent with `UDP_SEGMENT`. The next sends have its datagrams one by one.
     Split,
-    /// As `Split`, because the kernel cannot segment on the route to their address.
+    /// As `Split`, because the kernel cannot segment on the route to the destination of the group.
     SegmentRefused,
 }
 
@@ -53,12 +54,12 @@ impl SendOutcome {
 /// Datagrams that are being sent, at most [`MESSAGES`].
 pub(super) struct SendBatch<'a> {
     datagrams: &'a [OutgoingDatagram<'a>],
-    /// Indices of the datagrams in the order of sending.
+    /// Indices into `datagrams` in the order of sending.
     order: [u8; MESSAGES],
-    /// The end of each send, in that order.
+    /// For each send, the index in `order` after its last datagram.
     ends: [u8; MESSAGES],
     sends: usize,
-    /// Number of sends that the kernel has taken, and of the datagrams in them.
+    /// Number of sends that the kernel has taken. `sent_datagrams` is the number of datagrams in them.
     sent: usize,
     sent_datagrams: usize,
 }
@@ -98,12 +99,12 @@ impl<'a> SendBatch<'a> {
         &self.order[self.sent_datagrams..self.start_of((self.sent + most).min(self.sends))]
     }
 
-    /// The start of a send in the order.
+    /// The index in `order` of the first datagram of a send.
     const fn start_of(&self, send: usize) -> usize {
         if send == 0 { 0 } else { self.ends[send - 1] as usize }
     }
 
-    /// Makes the next `most` sends with one system call.
+    /// Passes the next `most` sends to the kernel with one system call.
     ///
     /// # Errors
     /// The error of the first datagram, or ICMP's report on an earlier one.
@@ -131,7 +132,7 @@ impl<'a> SendBatch<'a> {
                 Ok(SendOutcome::Taken(self.sent_datagrams - before))
             }
             Err(error) if error.kind() == io::ErrorKind::Interrupted => Ok(SendOutcome::Taken(0)),
-            // Sending them one by one shows whether one of them is at fault, and which.
+            // Sending the datagrams one by one shows which of them causes the error, if any does.
             Err(error) if is_segmented => {
                 self.split_first();
                 Ok(if is_segmentation_refused(&error) {
@@ -164,12 +165,12 @@ impl<'a> SendBatch<'a> {
     }
 }
 
-/// The group of each datagram, and how many groups there are. Groups in their order, and the datagrams of each in theirs, keep the order
-/// of each key.
+/// Returns the group number of each datagram and the number of groups. Sending the groups in the order of their
+/// numbers, each with its datagrams in their original order, keeps the order of the datagrams of each key.
 fn grouped(datagrams: &[OutgoingDatagram<'_>]) -> ([u8; MESSAGES], u8) {
     let (mut groups, mut count) = ([0; MESSAGES], 0_u8);
     let mut firsts = [0; MESSAGES];
-    // No datagram goes into a group before this one.
+    // The first group that further datagrams may join.
     let mut barrier = 0;
     for (at, own) in datagrams.iter().enumerate().take(MESSAGES) {
         let same = || datagrams[..at].iter().rposition(|other| other.order_key == own.order_key);
@@ -203,7 +204,8 @@ mod tests {
     use super::*;
 
     proptest! {
-        /// Each datagram arrives once and whole, and those with a key in their order, for any number of sends per call.
+        /// For any number of sends per call, each datagram arrives once and unchanged, and datagrams with the same key
+        /// arrive in their order.
         #[test]
         fn every_datagram_is_sent_and_none_passes_its_order_key(
             drawn in proptest::collection::vec((0_usize..2, 1_usize..4, proptest::option::of(0_u64..3)), 0..MESSAGES),
@@ -230,7 +232,7 @@ mod tests {
             }
             let ordered = |key: Option<u64>| left.iter().filter(|at| drawn[**at].2 == key).is_sorted();
             prop_assert!((0..3).map(Some).chain([None]).all(ordered), "{left:?}");
-            // A datagram without a key passes none and is passed by none.
+            // A datagram without a key overtakes none and is overtaken by none.
             for (at, place) in left.iter().enumerate().filter(|(_, place)| drawn[**place].2.is_none()) {
                 prop_assert!(left[..at].iter().all(|other| other < place), "{left:?}");
             }

@@ -1,4 +1,4 @@
-//! A connection that carries SIP messages: over TCP, or over TLS on it (RFC 3261 section 18).
+//! A TCP or TLS connection that carries SIP messages (RFC 3261 section 18).
 
 use std::collections::VecDeque;
 use std::io::{self, IoSlice, Read as _, Write as _};
@@ -17,29 +17,30 @@ use netrig_host::socket::TcpOptions;
 use netrig_host::socket::{SocketBuilder, SocketError};
 use netrig_host::sys::{receive_stamped, stamp_received};
 
-/// Most bytes that a connection reads in one turn, so that it does not starve the others.
+/// Maximum number of bytes read from a connection in one call of [`SipStream::receive`], so that it does not starve
+/// other connections.
 const TURN: usize = 64 * 1024;
 
-/// Most messages passed to the kernel in one call.
+/// Maximum number of messages passed to the kernel in one call.
 const PIECES: usize = 16;
 
 /// The answer to a keep-alive (RFC 5626 section 4.4.1).
 const PONG: &[u8] = b"\r\n";
 
-/// Pongs passed to the kernel at once.
+/// Maximum number of pongs passed to the kernel in one call.
 const PONGS: usize = 256;
 
-/// Limits of the memory for a peer.
+/// Memory limits of one connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Bounds {
-    /// Longest incoming message, bytes.
+    /// Length limit of a received message, bytes.
     pub message: usize,
-    /// Most bytes that wait for the peer to receive them.
+    /// Limit of the queued bytes that have not been sent.
     pub unsent: usize,
 }
 
 impl Default for Bounds {
-    /// 65,535 bytes in, 256 KiB out.
+    /// Received messages of at most 65,535 bytes, and at most 256 KiB of queued bytes.
     fn default() -> Self {
         Self { message: 65_535, unsent: 256 * 1024 }
     }
@@ -76,20 +77,20 @@ pub enum StreamError {
     },
 }
 
-/// Whether a connection can continue at once.
+/// Whether a connection may have more received bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Turn {
-    /// It waits for its peer.
+    /// All received bytes have been read.
     Waits,
-    /// It was interrupted, and continues after the turns of the others.
+    /// The limit of bytes per call was reached. The caller serves its other connections before it calls again.
     GoesOn,
 }
 
 /// A connection that carries SIP messages. It never blocks and has no clock. The owner polls its descriptor
-/// ([`Watch::Both`](netrig_host::Watch::Both)), calls [`SipStream::receive`] and then [`SipStream::flush`] when it is ready, and
-/// decides how long it may be idle.
+/// ([`Watch::Both`](netrig_host::Watch::Both)), calls [`SipStream::receive`] and then [`SipStream::flush`] when it is
+/// ready, and decides how long it may be idle.
 ///
-/// The stream answers pings of the peer. It passes them to the caller like messages.
+/// The stream answers pings of the peer (RFC 5626 section 4.4.1), and also passes them to the caller.
 #[derive(Debug)]
 pub struct SipStream {
     socket: OwnedFd,
@@ -103,14 +104,14 @@ pub struct SipStream {
     /// Bytes of the first message that have been sent.
     gone: usize,
     waiting: usize,
-    /// Number of pongs to be sent, beside those in the queue. Only their number is kept, so that pings take no memory.
+    /// Number of pongs to be sent that are not in the queue. Only their number is kept, so that pings take no memory.
     pongs: u64,
     /// When the kernel received the last bytes, ns of `CLOCK_REALTIME`.
     stamp: Option<u64>,
 }
 
 impl SipStream {
-    /// An accepted connection; over TLS, if there is a configuration for it.
+    /// An accepted connection. It uses TLS if `tls` is given.
     ///
     /// # Errors
     /// If the options of the socket cannot be set, or the TLS session cannot be made.
@@ -128,8 +129,9 @@ impl SipStream {
         Ok(Self::new(socket, peer, tls, false, bounds))
     }
 
-    /// Starts a connection from `local`, whose port the kernel chooses if it is 0; over TLS with a peer of that name, if there
-    /// is a configuration for it. Messages are queued until the connection is established.
+    /// Starts a connection from `local`; with port 0 the kernel chooses the port. If `tls` is given, the connection
+    /// uses TLS, and the peer's certificate must have the given name. Messages are queued until the connection is
+    /// established.
     ///
     /// # Errors
     /// If the socket cannot be opened, or the kernel reports at once that the peer is unreachable.
@@ -209,22 +211,22 @@ impl SipStream {
         Ok(rustix::net::getsockname(&self.socket)?.try_into()?)
     }
 
-    /// Whether messages can pass: the TCP and TLS handshakes are done.
+    /// Whether the TCP and TLS handshakes are complete.
     pub fn is_established(&self) -> bool {
         !self.connecting && self.tls.as_ref().is_none_or(|tls| !tls.is_handshaking())
     }
 
-    /// Bytes of a message that is not yet complete.
+    /// Number of received bytes of an incomplete message.
     pub fn incomplete(&self) -> usize {
         self.framer.waiting()
     }
 
-    /// Bytes that the peer has not received.
+    /// Number of queued bytes that have not been sent.
     pub const fn waiting(&self) -> usize {
         self.waiting
     }
 
-    /// Whether there are bytes that the kernel has not taken, including TLS's own records.
+    /// Whether there are bytes that the kernel has not taken, including TLS records without application data.
     pub fn has_unsent(&self) -> bool {
         self.waiting > 0 || self.pongs > 0 || self.tls.as_ref().is_some_and(|tls| tls.wants_write())
     }
@@ -280,8 +282,8 @@ impl SipStream {
         }
     }
 
-    /// Sends the close_notify alert on a TLS connection (RFC 8446 section 6.1). TCP's own end follows when the stream is
-    /// dropped.
+    /// Sends the close_notify alert on a TLS connection (RFC 8446 section 6.1). The TCP connection is closed when the
+    /// stream is dropped.
     pub fn say_goodbye(&mut self) {
         if let Some(tls) = &mut self.tls {
             tls.send_close_notify();
@@ -336,7 +338,7 @@ impl SipStream {
                     Err(error) => return Err(error.into()),
                 }
             }
-            // Bytes that TLS has taken count as sent. Before the handshake is done, it gets none.
+            // Bytes that the TLS session has taken count as sent. It gets none before the handshake is complete.
             if self.unsent.is_empty() || tls.is_handshaking() {
                 return Ok(());
             }
@@ -350,13 +352,14 @@ impl SipStream {
         }
     }
 
-    /// Reads received bytes, at most a turn's worth, to the end of the stream. Without a look for the end it reads until a read
-    /// returns less than requested; the kernel reports later bytes again. Passes on each message. If the stream is
-    /// [`stamped`](Self::stamped), the message has the time when the kernel received its end, ns of `CLOCK_REALTIME`. Messages
-    /// that arrived close together have the stamp of the last one.
+    /// Reads received bytes up to a limit, and calls `each` with every complete message. Without `to_the_end` it stops
+    /// after a read that returns less than requested, and does not notice that the peer has closed its sending
+    /// direction; the poller reports later bytes and the end again. If the stream is [`stamped`](Self::stamped), each
+    /// message has the time at which the kernel received its end, ns of `CLOCK_REALTIME`. Messages that are read
+    /// together have the time stamp of the last one.
     ///
     /// # Errors
-    /// If the connection has ended. Messages that arrived before are passed on first.
+    /// If the connection has ended. Messages that arrived before the end are passed on first.
     pub fn receive(
         &mut self,
         to_the_end: bool,
@@ -379,7 +382,7 @@ impl SipStream {
             read += count;
             self.framer.push(&buffer[..count]);
             self.cut(&mut each)?;
-            // TLS may return less than it holds.
+            // With TLS, a short read does not mean that all received bytes have been read.
             if count < buffer.len() && self.tls.is_none() && !to_the_end {
                 return Ok(Turn::Waits);
             }
@@ -397,7 +400,7 @@ impl SipStream {
         Ok(())
     }
 
-    /// Decrypted bytes, at least one; zero at the end.
+    /// Reads decrypted bytes. Returns their number, or 0 if the peer has closed its sending direction.
     fn read(&mut self, buffer: &mut [u8]) -> Result<usize, StreamError> {
         let mut wire = TlsTransport::new(&self.socket);
         let Some(tls) = &mut self.tls else {
@@ -407,12 +410,12 @@ impl SipStream {
         };
         loop {
             match tls.reader().read(buffer) {
-                // A peer that closes without close_notify has closed all the same: a message has its own length.
+                // A missing close_notify is ignored: a truncated message is recognised by its Content-Length.
                 Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => return Ok(0),
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
                 read => return Ok(read?),
             }
-            // After the end there is nothing to process; the reader returns how it ended.
+            // After the end of the stream there is nothing to process, and the next read returns the cause.
             tls.read_tls(&mut wire)?;
             self.stamp = wire.stamp;
             let processed = tls.process_new_packets();
@@ -451,7 +454,7 @@ pub fn server_name(host: &Host) -> Option<ServerName<'static>> {
     }
 }
 
-/// The socket as TLS reads and writes it.
+/// The socket, from which the TLS session reads and to which it writes.
 struct TlsTransport<'a> {
     socket: BorrowedFd<'a>,
     /// Time stamp of the last read.

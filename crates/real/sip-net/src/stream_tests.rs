@@ -12,7 +12,7 @@ use rustls::ServerConfig;
 use super::stream::{Bounds, SipStream, StreamError, server_name};
 use netrig_host::tls::{Identity, Trust, client, server};
 
-/// What both ends know of TLS.
+/// TLS configurations of the server and of the client.
 type Secrets = (Arc<ServerConfig>, Arc<ClientConfig>);
 
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -47,7 +47,7 @@ fn message(number: usize, body: usize) -> Bytes {
     format!("OPTIONS sip:{number}@a SIP/2.0\r\nContent-Length: {}\r\n\r\n{body}", body.len()).into()
 }
 
-/// Both ends take turns until `done`, or one fails.
+/// Flushes and reads both ends alternately until `done` returns true or one end fails.
 fn turns(
     (near, far): (&mut SipStream, &mut SipStream),
     mut done: impl FnMut(&[Bytes], &[Bytes]) -> bool,
@@ -77,7 +77,7 @@ fn messages_pass_both_ways_plain_and_in_tls() {
         (Ipv4Addr::LOCALHOST.into(), Some(&tls)),
     ] {
         let (mut near, mut far) = pair(ip, tls, Bounds::default());
-        // Of all lengths, and some before the connection stands.
+        // Messages of many lengths. The first ones are queued before the connection is established.
         let sent: Vec<Bytes> = (0..200).map(|number| message(number, number * 7)).collect();
         for bytes in &sent {
             near.queue(bytes.clone()).unwrap();
@@ -118,7 +118,7 @@ fn a_ping_is_answered() {
     let (mut near, mut far) = pair(Ipv4Addr::LOCALHOST, None, Bounds::default());
     near.queue(Bytes::from_static(b"\r\n\r\n")).unwrap();
     near.queue(message(1, 0)).unwrap();
-    // The answer alone is no message: what came behind it shows that it was read.
+    // A pong is not passed on as a message. The message after it shows that the pong was read.
     far.queue(message(2, 0)).unwrap();
     turns((&mut near, &mut far), |a, b| a.len() == 1 && b.len() == 1).unwrap();
     turns((&mut near, &mut far), |_, _| true).unwrap();
@@ -197,7 +197,7 @@ fn nobody_there_is_an_error() {
     assert_eq!(stream.into_unsent().count(), 1);
 }
 
-/// One peer sends eight million pings, and reads nothing until they have been read.
+/// One peer sends eight million pings, and reads nothing until the other has read them.
 #[test]
 fn pings_of_a_peer_that_reads_nothing_take_no_room() {
     let (mut near, mut far) = pair(Ipv4Addr::LOCALHOST, None, Bounds::default());
@@ -214,7 +214,7 @@ fn pings_of_a_peer_that_reads_nothing_take_no_room() {
         assert!(far.waiting() <= 512, "{} bytes wait for {pings} pings", far.waiting());
     }
     assert!(far.has_unsent());
-    // A message still finds its way among the pongs.
+    // A message is sent although pongs are waiting.
     far.queue(message(1, 0)).unwrap();
     let mut messages = 0;
     while messages == 0 {

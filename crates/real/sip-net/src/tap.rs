@@ -24,13 +24,14 @@ pub struct PassedMessage<'a> {
     pub peer: SocketAddr,
     /// The transport.
     pub transport: Transport,
-    /// Whether only the Call-ID identifies its attempt, which then ends with [`MessageTap::call_ended`].
+    /// Whether only the Call-ID identifies the attempt of this message. The end of such an attempt is reported by
+    /// [`MessageTap::call_ended`].
     pub is_of_script: bool,
     /// The whole message, in plain text even over TLS.
     pub bytes: &'a [u8],
 }
 
-/// The tap of one thread. It is called during the load, so it must neither block nor fail.
+/// The tap of one thread. Because it is called during the load, it must not block or fail.
 pub trait MessageTap: Send {
     /// Called for each message.
     fn message(&mut self, message: &PassedMessage<'_>);
@@ -38,15 +39,15 @@ pub trait MessageTap: Send {
     /// Called at the end of an attempt.
     fn ended(&mut self, record: &Record);
 
-    /// Called at the end of a call of a script with this Call-ID. `failure`: the reason, if it failed. `lasted`: time from its first
-    /// step to its last.
+    /// Called at the end of a scripted call with this Call-ID. `failure` is the reason if the call failed. `lasted` is
+    /// the time from its first step to its last.
     fn call_ended(&mut self, side: Side, call_id: &str, failure: Option<&str>, lasted: Duration);
 
     /// Passes on the collected messages. Called at least once a second.
     fn hand_on(&mut self);
 }
 
-/// A tap with the clock of its load or server.
+/// A tap, and the clock of the load or server that calls it.
 pub struct StampedTap {
     /// The tap.
     pub tap: Box<dyn MessageTap>,
@@ -56,12 +57,12 @@ pub struct StampedTap {
 }
 
 impl StampedTap {
-    /// A tap of messages with times of `clock`. `is_of_script`: see [`PassedMessage::is_of_script`].
+    /// A tap for messages whose times are read from `clock`. `is_of_script`: see [`PassedMessage::is_of_script`].
     pub fn new(tap: Box<dyn MessageTap>, clock: Clock, is_of_script: bool) -> Self {
         Self { tap, clock, offset: RealtimeOffset::measure(), is_of_script }
     }
 
-    /// Passes on a message that was sent or received at this time, with both addresses, the local first.
+    /// Passes on a message that was sent or received at this time. The local address is before the peer's.
     pub fn message(
         &mut self,
         (at, transport): (Instant, Transport),
@@ -103,7 +104,7 @@ pub struct KeptMessages {
 }
 
 impl KeptMessages {
-    /// The kept messages in a line, and the lost ones in others.
+    /// A line about the kept messages, and a line for each reason of lost messages.
     pub fn lines(&self) -> Vec<String> {
         let attempts =
             self.attempts.map(|attempts| format!(" of {}", counted(attempts, "attempt", "attempts")));
@@ -116,7 +117,7 @@ impl KeptMessages {
         [messages].into_iter().chain(self.losses()).collect()
     }
 
-    /// The messages that were not kept and the reasons, in lines.
+    /// A line for each reason why messages were not kept, with their number.
     pub fn losses(&self) -> Vec<String> {
         let lost = [
             (self.dropped, "arrived faster than they could be written"),
@@ -144,7 +145,7 @@ pub struct KeptRecords {
 }
 
 impl KeptRecords {
-    /// The attempts that were written down in a line, and the lost ones in others.
+    /// A line about the recorded attempts, and further lines about lost attempts.
     pub fn lines(&self) -> Vec<String> {
         let Self { file, records, dropped, fault } = self;
         let mut lines =

@@ -6,7 +6,7 @@ use netrig_host::user_file::{self, UserFileError};
 use netrig_sip::server::{RoleError, User};
 use netrig_sip::user_list::{ListedUser, UserListError, read_users};
 
-/// A file of users cannot be used.
+/// Why a file of users cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum UsersError {
     /// It cannot be read.
@@ -18,7 +18,7 @@ pub enum UsersError {
     /// A line names no user.
     #[error("{}:{}", .0.display(), .1)]
     Line(PathBuf, UserListError),
-    /// It has the password of a user in a line, and others can read it.
+    /// The file has the password of a user in this line, and other users of the machine can read the file.
     #[error("{}:{}: the file has the password of `{}`: {}", .0.display(), .1, .2, .3)]
     Open(PathBuf, u64, String, UserFileError),
     /// The user of a line has no password, which a server needs.
@@ -46,10 +46,11 @@ pub fn listed_users(file: &Path) -> Result<Vec<ListedUser>, UsersError> {
     Ok(users)
 }
 
-/// The users of a server. It has no common password for users without one, as a load has.
+/// The users of a server. Each needs its own password: unlike a load, a server has no common password for users without
+/// one.
 ///
 /// # Errors
-/// As of [`listed_users`], and if a user has no password or a contact that is no URI.
+/// The errors of [`listed_users`]; also if a user has no password, or its contact is no URI.
 pub fn users_of_server(file: &Path) -> Result<Vec<User>, UsersError> {
     let user = |ListedUser { name, password, contact, line }| {
         let Some(password) = password else {

@@ -32,7 +32,7 @@ pub fn capture(arguments: &Export, id: &str) -> Result<ExitCode, Failure> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Snap length: bytes that are kept of each packet; 0 keeps all.
+/// Snap length: the maximum number of bytes kept of each packet. 0 means no limit.
 fn snap(wanted: &Capture) -> Result<u32, Failure> {
     match wanted.snap.map(|size| u32::try_from(size.bytes())) {
         None => Ok(0),
@@ -44,7 +44,7 @@ fn snap(wanted: &Capture) -> Result<u32, Failure> {
 /// A capture at one node.
 struct NodeCapture {
     node: u32,
-    /// The links that its interfaces lead to, in ascending order.
+    /// The links of its interfaces, in ascending order.
     interfaces: Vec<u32>,
     from: Instant,
     snap: u32,
@@ -107,7 +107,7 @@ impl Listener for NodeCapture {
     }
 }
 
-/// Adds advice to the error message; usually the disk is full.
+/// Adds advice on a smaller capture to the error message, because usually the disk is full.
 fn too_large(failure: Failure) -> Failure {
     let help = "the partial capture was removed, and the stored run is unchanged; `--from`, `--to` and `--snap` make a smaller capture";
     match failure {

@@ -8,7 +8,7 @@ use super::drawn::Drawn;
 use super::playback::{NodeReader, Playback};
 use crate::failure::Failure;
 
-/// Draws the messages of the association that sent most; `None` if interrupted.
+/// Draws the messages of the association with the most data. `None` if interrupted.
 pub fn delivery(playback: &Playback, nodes: &[String]) -> Result<Option<Drawn>, Failure> {
     let [near, far] = ends(playback, nodes)?;
     let reader = |(node, heading)| NodeReader::new(node, DeliveryReader::new(heading), DeliveryReader::take);
@@ -30,7 +30,7 @@ pub fn delivery(playback: &Playback, nodes: &[String]) -> Result<Option<Drawn>, 
     }))
 }
 
-/// The sender and the receiver: the named nodes, or the ends of the first flow.
+/// The sending and the receiving node: the named nodes, or those of the first flow.
 fn ends(playback: &Playback, names: &[String]) -> Result<[usize; 2], Failure> {
     if let Some(flow) = playback.scenario().flows.first().filter(|_| names.is_empty()) {
         let answers = flow.application.answers();

@@ -2,7 +2,7 @@
 
 use netrig_report::chart::Chart;
 
-/// A figure, and its numbers as words.
+/// A figure, and a text with its numbers.
 pub struct Drawn {
     pub chart: Chart,
     pub says: String,

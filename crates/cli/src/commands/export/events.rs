@@ -13,8 +13,8 @@ use crate::coverage::spare;
 use crate::failure::Failure;
 use crate::output::{Outgoing, tell};
 
-/// Makes the run whose identity begins with `id` again, and writes a line per event: JSON if `--out` ends with `.jsonl`, else
-/// CSV.
+/// Repeats the run whose identity begins with `id`, and writes a line per event: JSON if `--out` ends with `.jsonl`,
+/// else CSV.
 pub fn events(arguments: &Export, id: &str) -> Result<ExitCode, Failure> {
     if arguments.capture.snap.is_some() || !arguments.capture.node.is_empty() {
         return Err(Failure::request("--node and --snap are for captures; events take --link"));
@@ -48,7 +48,8 @@ pub fn events(arguments: &Export, id: &str) -> Result<ExitCode, Failure> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// The directions of the links with these names, such as `line` or `line.backward`; all if there are no names.
+/// The link directions with these names, such as `line` (both directions) or `line.backward`. Without names, all
+/// directions of all links.
 fn ways(scenario: &Scenario, names: &[String]) -> Result<Vec<(u32, Direction)>, Failure> {
     const BOTH: [Direction; 2] = [Direction::Forward, Direction::Backward];
     let numbered = || (0..).zip(&scenario.links);
@@ -91,10 +92,10 @@ struct Listing<'a> {
     window: (Instant, Instant),
     as_json: bool,
     file: Outgoing,
-    /// The classification of the packets on each link, by link, direction and packet.
+    /// The classification of packets, by link, direction and packet.
     known: BTreeMap<(u32, Direction, u32), Findings>,
     lines: u64,
-    /// Set if the window is over, or if writing failed.
+    /// Set when the window is over, or writing has failed.
     ended: Option<Result<(), Failure>>,
     /// Stops the run.
     cancel: &'a AtomicBool,
@@ -135,7 +136,7 @@ impl Listing<'_> {
         self.file.write(line.as_bytes())
     }
 
-    /// Adds what this event says to what is known of the packet.
+    /// Adds the classification in this event to that of its packet, and returns the result.
     fn learn(&mut self, event: &PacketEvent) -> Findings {
         let key = (event.link, event.direction, event.packet);
         let mut findings = self.known.get(&key).copied().unwrap_or_default();
@@ -224,7 +225,7 @@ fn text(value: impl ToString) -> Option<Cell> {
     Some(Cell::Text(value.to_string()))
 }
 
-/// `1.000000250`: in nanoseconds, the resolution of the simulator.
+/// Seconds with nine decimal places, such as `1.000000250`: the simulator's resolution is 1 ns.
 fn seconds(nanos: u64) -> String {
     format!("{}.{:09}", nanos / 1_000_000_000, nanos % 1_000_000_000)
 }
@@ -238,7 +239,7 @@ fn protocol_name(number: u8) -> String {
     }
 }
 
-/// The words of RFC 3168 section 5.
+/// The code points of RFC 3168 section 5.
 const fn ecn_name(ecn: Ecn) -> &'static str {
     match ecn {
         Ecn::NotEct => "not-ect",
@@ -257,7 +258,7 @@ fn csv(cells: impl Iterator<Item = (&'static str, Option<Cell>)>) -> String {
     cells.map(|(_, cell)| value(cell)).collect::<Vec<_>>().join(",")
 }
 
-/// One object; a value that is not known or does not apply is left out.
+/// One JSON object. Values that are unknown or do not apply are left out.
 fn json(cells: impl Iterator<Item = (&'static str, Option<Cell>)>) -> String {
     let member = |(name, cell): (&str, Option<Cell>)| {
         Some(match cell? {

@@ -67,7 +67,7 @@ pub fn export(arguments: &Export) -> Result<ExitCode, Failure> {
 
 fn runs(arguments: &Export, format: ExportFormat, request: &ExperimentRequest) -> Result<(), Failure> {
     let store = Store::open_read_only(&arguments.place.store).map_err(Failure::request)?;
-    // The rows are read twice: other processes may add some meanwhile.
+    // The rows are read twice. The snapshot hides rows that other processes add in between.
     let _snapshot = store.snapshot().map_err(Failure::failed)?;
     let version = version::latest(&store, request)?.id;
     let table = ReplicationTable::of(&store, version, |run| request.wants(run)).map_err(Failure::failed)?;
@@ -109,10 +109,11 @@ fn figures(arguments: &Export, request: &ExperimentRequest) -> Result<(), Failur
         .collect();
     let pictures: Vec<_> =
         report.pictures_png().map(|(name, picture)| (file(&name, "png"), picture)).collect();
-    // All or nothing: figures of the whole and of a part in one folder would look like one set.
+    // All files are checked before the first is written: a folder with figures of the whole experiment and of a part
+    // would look like one set.
     if !arguments.force {
         drawings.iter().try_for_each(|(path, _)| may_replace(&made, path))?;
-        // A PNG has no place for a stamp; the name of a part's picture says so.
+        // A PNG file has no stamp. The file name of a part's picture contains the changes.
         if !is_complete {
             pictures.iter().try_for_each(|(path, _)| may_replace(&made, path))?;
         }

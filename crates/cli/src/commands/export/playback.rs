@@ -1,4 +1,4 @@
-//! A stored run that is repeated to read the frames at its nodes.
+//! Repetition of a stored run to read the frames at its nodes.
 
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -14,23 +14,23 @@ use crate::interruption::until_interrupted;
 use crate::request::substrate;
 use crate::stored_run::{again, find};
 
-/// A run to repeat, and the part of it that is wanted.
+/// A run to repeat, and the requested part of its time.
 pub struct Playback {
     replication: Replication,
     run: Run,
-    /// The first and the last wanted time.
+    /// Start of the requested time. Its end is `to`.
     pub from: Instant,
     pub to: Instant,
     /// Stops the run early.
     pub cancel: Arc<AtomicBool>,
 }
 
-/// Receives the frames of one node, from the start of the run to the end of the window.
+/// Gets the frames of one node, from the start of the run to the end of the requested time.
 pub trait Listener {
     /// The node's index in the scenario.
     fn node(&self) -> u32;
 
-    /// The next frame. An error stops the run.
+    /// Handles the next frame. An error stops the run.
     fn frame(&mut self, frame: &Frame<'_>) -> Result<(), Failure>;
 }
 
@@ -42,7 +42,7 @@ pub struct NodeReader<R> {
 }
 
 impl<R> NodeReader<R> {
-    /// A `reader` at a node; `read` passes it a frame.
+    /// A `reader` of the frames at a node. `read` passes it one frame.
     pub fn new(node: usize, reader: R, read: fn(&mut R, &Frame<'_>)) -> Self {
         Self { node: node as u32, reader, read }
     }
@@ -74,7 +74,7 @@ impl Playback {
         &self.run.scenario
     }
 
-    /// The run as words.
+    /// A description of the run.
     pub fn about(&self) -> String {
         let Replication { run, number, point, .. } = &self.replication;
         let levels: String =
@@ -102,12 +102,12 @@ impl Playback {
         Ok(places)
     }
 
-    /// Makes the run again. The inner error is that of the run.
+    /// Repeats the run. The inner error is that of the run.
     pub fn make(&self, sink: &mut dyn Sink) -> Result<Result<RunOutcome, RunError>, Failure> {
         Ok(substrate(&self.replication.run.substrate)?.run(&self.run, sink, &self.cancel))
     }
 
-    /// Makes the run again and gives each listener the frames of its node; `None` if interrupted.
+    /// Repeats the run and gives each listener the frames of its node. `None` if interrupted.
     pub fn play<L: Listener>(&self, listeners: Vec<L>) -> Result<Option<Vec<L>>, Failure> {
         let mut audience =
             Audience { listeners, to: self.to, state: PlaybackState::Listening, cancel: &self.cancel };
@@ -121,13 +121,13 @@ impl Playback {
     }
 }
 
-/// Prints that it was interrupted, and returns the exit code.
+/// Prints that the export was interrupted, and returns the exit code.
 pub fn interrupted() -> ExitCode {
     eprintln!("interrupted: no file was left behind");
     ExitCode::from(INTERRUPTED)
 }
 
-/// The first and the last wanted time of a run that lasted `lasted`.
+/// Start and end of the requested time in a run with the duration `lasted`.
 fn window(wanted: &Capture, lasted: Duration) -> Result<(Instant, Instant), Failure> {
     let from = wanted.from.unwrap_or_default();
     let to = wanted.to.unwrap_or(lasted.max(from));
@@ -142,7 +142,7 @@ fn window(wanted: &Capture, lasted: Duration) -> Result<(Instant, Instant), Fail
     Ok((Instant::ZERO + from, Instant::ZERO + to.min(lasted)))
 }
 
-/// The listeners of a run, as its sink.
+/// The sink of the run, which passes frames to the listeners.
 struct Audience<'a, L> {
     listeners: Vec<L>,
     to: Instant,
@@ -153,7 +153,7 @@ struct Audience<'a, L> {
 
 enum PlaybackState {
     Listening,
-    /// The window is over.
+    /// The requested time is over.
     Over,
     /// A listener failed.
     Failed(Failure),

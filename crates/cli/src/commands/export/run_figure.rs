@@ -14,11 +14,11 @@ use crate::coverage::spare;
 use crate::failure::Failure;
 use crate::output::{replace, tell};
 
-/// The width of the other exported figures.
+/// Width of the figure, the same as that of figures of an experiment.
 const WIDTH: f64 = 900.0;
 
-/// Draws a figure of the run whose identity begins with `id`. For its packets the run is repeated; its video is read from the
-/// store.
+/// Draws a figure of the run whose identity begins with `id`. The run is repeated for its packets. A video figure uses
+/// the stored samples.
 pub fn run_figure(arguments: &Export, figure: RunFigure, id: &str) -> Result<ExitCode, Failure> {
     if arguments.capture.snap.is_some() {
         return Err(Failure::request("--snap is for --pcapng; a figure has no packets"));

@@ -7,7 +7,7 @@ use super::drawn::Drawn;
 use super::playback::{NodeReader, Playback};
 use crate::failure::Failure;
 
-/// Draws the connection that sent most, in its busier direction; `None` if interrupted.
+/// Draws the connection with the most data, in its busier direction. `None` if interrupted.
 pub fn sequence(playback: &Playback, nodes: &[String]) -> Result<Option<Drawn>, Failure> {
     let [node] = playback.nodes(nodes)?[..] else {
         return Err(Failure::request("a figure of sequence numbers shows one node: give one --node"));

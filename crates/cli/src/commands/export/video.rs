@@ -15,7 +15,7 @@ use crate::failure::Failure;
 use crate::output::{replace, tell};
 use crate::stored_run::{described, find};
 
-/// Writes the picture with the most damage at any of the run's viewers, within the window.
+/// Writes one picture as sent and as each viewer of the run saw it: the one with the most damage within the window.
 pub fn video(arguments: &Export, id: &str, out: &Path) -> Result<ExitCode, Failure> {
     let store = Store::open_read_only(&arguments.place.store).map_err(Failure::request)?;
     let (experiment, replication) = find(&store, id)?;
@@ -55,7 +55,7 @@ pub fn video(arguments: &Export, id: &str, out: &Path) -> Result<ExitCode, Failu
     Ok(ExitCode::SUCCESS)
 }
 
-/// The indices of the pictures that are sent within the window, if the first is sent at `begins`.
+/// The indices of the pictures that are sent within the window. The first picture of the video is sent at `begins`.
 fn window(wanted: &Capture, begins: Duration, per_s: u32) -> Range<usize> {
     let place =
         |at: Duration| ((at.as_secs_f64() - begins.as_secs_f64()).max(0.0) * f64::from(per_s)) as usize;

@@ -1,4 +1,4 @@
-//! What several probes have in common: arguments, and how errors end them.
+//! Arguments and errors that several probes share.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -27,7 +27,7 @@ pub struct Target {
 }
 
 impl Target {
-    /// The address; with `port` if the target has none.
+    /// The address of the target. Its port is `port` if the target has none.
     pub fn resolve(&self, port: u16) -> Result<SocketAddr, Failure> {
         let version = match (self.ipv4, self.ipv6) {
             (true, _) => Some(IpFamily::V4),
@@ -62,7 +62,7 @@ pub struct KeyPlace {
 }
 
 impl KeyPlace {
-    /// The key, if one was named.
+    /// Reads the key. `None` if no key is given.
     pub fn read(&self) -> Result<Option<HmacKey>, Failure> {
         let (whence, octets) = match (&self.key, &self.key_env) {
             (Some(file), _) => {

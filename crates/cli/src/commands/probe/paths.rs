@@ -1,4 +1,4 @@
-//! Probes of a path: by packets that are answered or counted, and by an object of HTTP.
+//! Probes of a path with packets that are answered or counted, and with an object fetched by HTTP.
 
 use std::process::ExitCode;
 
@@ -77,7 +77,7 @@ pub fn web(arguments: &Web) -> Result<ExitCode, Failure> {
     let order = WebOrder { url, address, settings: arguments.probe.settings.clone() };
     let report = netrig_probe::web::web(&order, &*until_interrupted()?).map_err(failure)?;
     print_report(arguments.form.json, &report, || report.text())?;
-    // An object that does not exist or is incomplete has no rate.
+    // A rate is only given if the object exists and was received completely, or up to the limit.
     let has_rate = report.status == Some(200) && report.bytes > 0 && (report.complete || report.limited);
     Ok(exit_code(report.interrupted, true, has_rate))
 }

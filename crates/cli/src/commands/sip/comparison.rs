@@ -12,7 +12,7 @@ use crate::input::read;
 use crate::output::terminal_width;
 use netrig_sip_tester::compare::{self, ComparisonError, ComparisonSettings, ResultDocument};
 
-/// The comparison has no result.
+/// Exit code of a comparison without a result.
 const UNSAID: u8 = 2;
 
 /// `netrig sip compare`.
@@ -65,7 +65,8 @@ fn document(file: &Path) -> Result<ResultDocument, Failure> {
         .map_err(|error: ComparisonError| Failure::request(format!("{}: {error}", file.display())))
 }
 
-/// Prints what differs. A purpose that fails now and did not before is a failure.
+/// Prints the differences of two conformance results. The exit code is 1 if a test purpose fails now and did not fail
+/// before.
 fn conformance(
     before: &ConformanceDocument,
     now: &ConformanceDocument,

@@ -1,8 +1,9 @@
 //! The settings of a load or a search as a file: written by `--save-environment`, read by `--environment`.
 //!
-//! A key is the name of a flag, in the table of the heading that `--help` shows it under. A flag that was typed, and its
-//! alternatives, override the file. A user gives consent to test a host each time: it is not in the file. Nor are passwords,
-//! of which only the variable of the environment has a name.
+//! Each key is the name of a flag. Its table is named after the heading under which `--help` shows the flag. A flag on
+//! the command line overrides its key and the keys of flags that exclude it. The consent to test a host is not in the
+//! file, because the user has to give it each time. Passwords are not in the file either; it has only the name of the
+//! environment variable.
 
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
@@ -35,12 +36,13 @@ const FORMAT: i64 = 1;
 const FIRST: &str = "server";
 
 impl EnvironmentArguments {
-    /// Gives the settings that were not typed the values of the file. `verb` is `load` or `capacity`.
+    /// Sets the settings that are not given on the command line to the values in the file. `verb` is `load` or
+    /// `capacity`.
     pub fn read(&self, verb: &str, tables: &mut [&mut dyn TypedTable]) -> Result<(), Failure> {
         self.environment.as_deref().map_or(Ok(()), |file| add(file, &read(file)?, verb, tables))
     }
 
-    /// Writes all settings, if that is asked for.
+    /// Writes all settings to the file of `--save-environment`, if there is one.
     pub fn save(&self, verb: &str, tables: &[&dyn TypedTable]) -> Result<(), Failure> {
         let Some(file) = &self.save_environment else { return Ok(()) };
         let head = format!(
@@ -51,7 +53,7 @@ impl EnvironmentArguments {
     }
 }
 
-/// The table of a setting, and its key there.
+/// The table of a setting in the file, and its key in that table.
 fn place(row: &Setting) -> (String, String) {
     let heading = if row.heading.is_empty() { FIRST } else { row.heading };
     let table = heading.split(',').next().unwrap_or(heading);
@@ -108,7 +110,7 @@ fn check_head(document: &DeTable<'_>, verb: &str) -> Result<(), String> {
     if is == of { Ok(()) } else { Err(format!("it is of `netrig {is}`, not of `netrig {of}`")) }
 }
 
-/// The keys of a table, in a sentence; the tables, if there is none of that name.
+/// A sentence that lists the keys of a table. If there is no table of that name, it lists the tables.
 fn keys_of(rows: &[Setting], table: &str) -> String {
     let places: Vec<_> = rows.iter().map(place).collect();
     let keys: Vec<_> = places.iter().filter(|(of, _)| of == table).map(|(_, key)| &**key).collect();
@@ -125,7 +127,8 @@ fn keys_of(rows: &[Setting], table: &str) -> String {
     tables.join(", ")
 }
 
-/// Whether a typed setting overrides another one: itself, or one that cannot be given with it.
+/// Whether a setting on the command line overrides another setting of the file: the same one, or one that cannot be
+/// given with it.
 fn excludes(typed: &Setting, other: &Setting) -> bool {
     typed.key == other.key
         || (!typed.group.is_empty() && typed.group == other.group)
@@ -133,7 +136,7 @@ fn excludes(typed: &Setting, other: &Setting) -> bool {
         || other.excludes.contains(&typed.key)
 }
 
-/// A value of the file as words; `None` if it is no value of a setting.
+/// A value of the file as words; `None` if no setting can have a value of this type.
 fn words(value: &DeValue<'_>) -> Option<Vec<String>> {
     Some(match value {
         DeValue::String(text) => vec![text.to_string()],
@@ -170,7 +173,7 @@ pub fn text(all: &[&dyn TypedTable]) -> String {
     })
 }
 
-/// Words in TOML: numbers and switches as such.
+/// The TOML value of these words. Numbers and switches become TOML integers and booleans.
 fn value(count: WordCount, words: Vec<String>) -> toml::Value {
     let one = |word: String| match (count, word.parse::<i64>()) {
         (WordCount::Switch, _) => (word == "true").into(),
@@ -222,7 +225,8 @@ mod tests {
         Line::try_parse_from(["line", "udp:127.0.0.1"].iter().chain(words))
     }
 
-    /// One row gives the field, the key of files, the schema, the flag with its help, and the key of a file of settings.
+    /// One row of `settings!` defines the field, the key of experiment files, the schema, the flag with its help, and
+    /// the key of the file of settings.
     #[test]
     fn an_option_is_described_in_one_place() {
         let half = Louder { volume_share: Some(Fraction::new(0.5).unwrap()) };
@@ -251,7 +255,7 @@ mod tests {
         assert_eq!(other.louder.words("volume_share"), ["1 %"], "what is typed overrides the file");
     }
 
-    /// Each setting of a load that has words is a flag, and its defaults are those of files.
+    /// Each setting of a load that has a command-line form is a flag. Its default is that of experiment files.
     #[test]
     fn a_load_has_the_flags_of_its_table() {
         let command = Line::command();

@@ -1,4 +1,4 @@
-//! Messages that are kept.
+//! Arguments for kept messages and recorded attempts.
 
 use std::path::PathBuf;
 
@@ -43,7 +43,8 @@ pub fn evidence(keep: &KeepArguments, records: &RecordArguments) -> Result<LoadE
 }
 
 impl KeepArguments {
-    /// Starts to keep the messages of a server. It has no attempts, only Call-IDs.
+    /// Starts to keep the messages of a server. A server has no attempts, so messages can be selected by their Call-ID
+    /// only.
     pub fn begin_at_server(&self) -> Result<Option<Keeper>, Failure> {
         match self.keep {
             Some(policy @ (KeepPolicy::Failed | KeepPolicy::Slowest(_))) => Err(Failure::request(format!(
@@ -53,7 +54,7 @@ impl KeepArguments {
         }
     }
 
-    /// Starts to keep messages, if that is asked for.
+    /// Starts to keep messages; `None` without `--keep`.
     pub fn begin(&self) -> Result<Option<Keeper>, Failure> {
         let Some(policy) = self.keep else { return Ok(None) };
         let order = KeepOrder { policy, to: self.keep_to.clone(), most_bytes: self.keep_most.bytes() };

@@ -1,4 +1,4 @@
-//! Where the metrics of a load, a search or a server go.
+//! Where the metrics of a load, a search or a server are served and written.
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
@@ -45,7 +45,8 @@ impl FromStr for MetricsAddress {
 }
 
 impl MetricsArguments {
-    /// Opens the metrics; `None` if they were not asked for. `say` gets a line with their URL.
+    /// Opens the metrics; `None` without `--metrics` and `--metrics-file`. `say` is called with a line that has their
+    /// URL.
     pub fn open(&self, say: impl FnOnce(String)) -> Result<Option<Metrics>, Failure> {
         if self.metrics.is_none() && self.metrics_file.is_none() {
             return Ok(None);
@@ -67,7 +68,7 @@ impl MetricsArguments {
         Ok(Some(metrics))
     }
 
-    /// Writes the last page into the file, if one was asked for.
+    /// Writes the last metrics to the file of `--metrics-file`, if there is one.
     pub fn write(&self, last: &str) -> Result<(), Failure> {
         self.metrics_file.as_deref().map_or(Ok(()), |file| replace(file, last.as_bytes()))
     }

@@ -1,4 +1,4 @@
-//! `netrig sip`: a folder for each of its verbs, and one for what they share.
+//! `netrig sip`, with a module for each subcommand and for the parts that they share.
 
 mod call;
 mod capacity;

@@ -1,4 +1,4 @@
-//! How a server is reached that gets no load.
+//! Settings for reaching a server that is tested without a load.
 
 use netrig_host::HostAddress;
 use netrig_sip_tester::request::{ReachSettings, TestedServer, TesterSettings};
@@ -8,7 +8,7 @@ use crate::failure::Failure;
 use crate::typed::Typed;
 
 impl Typed<ReachSettings> {
-    /// The server of a target.
+    /// The server at a target.
     pub fn server(&self, target: &str) -> Result<TestedServer, Failure> {
         let settings = TesterSettings { target: target.to_owned(), ..self.settings.table.clone() };
         TestedServer::of(&settings, None).map_err(refused)

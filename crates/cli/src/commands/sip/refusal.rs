@@ -1,4 +1,4 @@
-//! Requests that are no load, in the words of the command line.
+//! Errors of requests, with the names of flags.
 
 use netrig_core::setting::SettingsTable as _;
 use netrig_sip::settings::{LoadSettings, ServerSettings};
@@ -7,7 +7,7 @@ use netrig_sip_tester::request::{LoadPeriod, RequestError, TesterSettings};
 
 use crate::failure::Failure;
 
-/// A request that is no load.
+/// The failure of a request from which no load can be made.
 pub fn refused(error: RequestError) -> Failure {
     let why = flagged(&error.to_string());
     match error {
@@ -16,7 +16,7 @@ pub fn refused(error: RequestError) -> Failure {
     }
 }
 
-/// A sentence with flags in place of the keys of settings.
+/// The sentence with the names of flags instead of the keys of settings.
 pub fn flagged(sentence: &str) -> String {
     let tables = [TesterSettings::rows(), LoadSettings::rows(), LoadPeriod::rows(), ServerSettings::rows()];
     let rows = tables.into_iter().flatten();

@@ -16,7 +16,7 @@ use crate::input::read_bytes;
 use crate::output;
 use crate::typed::{named, value, value_as};
 
-/// The longest file that is read, bytes. It is held in memory.
+/// The longest file that is read, bytes. The file is read into memory.
 const LONGEST_FILE: u64 = 4 << 30;
 
 /// `netrig sip show`.
@@ -79,7 +79,7 @@ pub fn show(typed: &Show) -> Result<ExitCode, Failure> {
     };
     let chosen = filter.choose(&trace, &all).map_err(Failure::request)?;
     let is_one = chosen.len() == 1 || typed.together || !typed.call_ids.is_empty() || !typed.call.is_empty();
-    // A ladder of many calls takes long, and a list needs none.
+    // The ladder is made only when it is needed: that of many calls takes long, and a list needs none.
     let ladder = || Ladder::of(&trace, &chosen, &typed.hide);
     if typed.json {
         let document = TraceDocument::of(&trace, &chosen, &ladder());

@@ -1,4 +1,4 @@
-//! How a load or a search is watched while it goes on.
+//! Display of a load or a search in progress.
 
 use clap::Args;
 use netrig_sip_tester::screen::{KeyEffects, Screen, ScreenState};
@@ -19,7 +19,7 @@ pub struct Watching {
 }
 
 impl Watching {
-    /// Opens the screen and the metrics, as far as they were asked for.
+    /// Opens the requested displays: the screen and the metrics.
     pub fn open(&self, state: ScreenState, effects: KeyEffects) -> Result<Watchers, Failure> {
         let title = state.title.clone();
         let metrics = self.metrics.open(|place| eprintln!("{place}"))?;
@@ -29,7 +29,7 @@ impl Watching {
         Ok(Watchers::new(title, screen, metrics, |line| eprintln!("{line}")))
     }
 
-    /// Closes them, and writes the metrics into the file, if one was asked for.
+    /// Closes the screen and the metrics, and writes the last metrics to the requested file.
     pub fn finish(&self, watchers: Watchers) -> Result<(), Failure> {
         watchers.finish().map_or(Ok(()), |last| self.metrics.write(&last))
     }

@@ -1,4 +1,4 @@
-//! The command line of `netrig speed`.
+//! The arguments of `netrig speed`.
 
 use std::path::PathBuf;
 

@@ -48,8 +48,9 @@ pub fn measure(target: &Target, arguments: &Measure) -> Result<ExitCode, Failure
     Ok(exit(&report, cancel.load(Ordering::Relaxed)))
 }
 
-/// The exit code. A busy processor of this host is a result, since the host is part of what is measured. If this end did not
-/// offer the ordered load, the measurement is invalid.
+/// The exit code. A busy processor of this host does not make the measurement invalid, because the host is part of the
+/// measured system. The measurement is invalid if the record of this host has faults. This host is the sender of an
+/// upload and otherwise the receiver.
 fn exit(report: &SpeedReport, interrupted: bool) -> ExitCode {
     let is_own = |phase: &PhaseReport| match phase.way {
         DataDirection::Up => !phase.sender.faults.is_empty(),
@@ -63,7 +64,7 @@ fn exit(report: &SpeedReport, interrupted: bool) -> ExitCode {
     }
 }
 
-/// Measures by netrig's own protocol; returns the measurement, and its phases in iperf3's form.
+/// Measures with netrig's own protocol. Returns the measurement, and its phases in the form of iperf3.
 fn measure_own(
     target: &Target,
     arguments: &Measure,
@@ -80,7 +81,7 @@ fn measure_own(
     Ok((report, documents))
 }
 
-/// Measures against an iperf3 server; returns the measurement, and its phases as iperf3 prints them.
+/// Measures against an iperf3 server. Returns the measurement, and its phases as iperf3 prints them.
 fn measure_foreign(
     target: &Target,
     arguments: &Measure,
@@ -96,7 +97,7 @@ fn measure_foreign(
     })
 }
 
-/// The order of a call, with the authorities that may have signed the server's certificate.
+/// The settings of a connection to a speed server. `trust` has the authorities that may have signed its certificate.
 pub(super) fn call_order(
     target: &str,
     server: SocketAddr,
@@ -104,7 +105,7 @@ pub(super) fn call_order(
     trust: Option<&Path>,
 ) -> Result<CallOrder, Failure> {
     let trust = Trust::of(trust).map_err(Failure::request)?;
-    // The certificate is for the typed name, if there is one.
+    // If the target is a name, the certificate must be for that name.
     Ok(CallOrder {
         server,
         name: meter::server_name(host_of_target(target), server),
@@ -126,7 +127,7 @@ pub(super) fn failure(error: SpeedError) -> Failure {
 /// The progress line on stderr, rewritten if stderr is a terminal.
 struct Line {
     is_live: bool,
-    /// Number of sessions before this one, as last printed.
+    /// The last printed number of sessions that are before this one in the queue.
     place: Option<usize>,
     before: (f64, u64),
 }
@@ -137,7 +138,7 @@ impl Line {
             MeasureProgress::Waits { before, of } => {
                 let text = format!("waiting: {before} before us, {of} in all");
                 if !self.is_live && self.place.replace(before) != Some(before) {
-                    // In a log, each change of the position gets one line.
+                    // If stderr is not a terminal, each change of the position is printed as a line.
                     let _ = writeln!(stderr(), "{text}");
                 }
                 text
@@ -153,7 +154,7 @@ impl Line {
             }
         };
         if self.is_live {
-            // If the terminal is gone, nothing can be shown.
+            // An error is ignored: the terminal may be closed.
             let _ = write!(stderr(), "\r\x1b[2K{text}");
         }
     }

@@ -27,7 +27,7 @@ pub fn serve(arguments: &Serve) -> Result<ExitCode, Failure> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// The keys that clients must have.
+/// The keys of the clients.
 fn keys(arguments: &Serve) -> Result<Keyring, Failure> {
     let Some(file) = &arguments.keys else { return Ok(arguments.key.read()?.into()) };
     let refuse = |why: &dyn Display| Failure::request(format!("the keys {}: {why}", file.display()));

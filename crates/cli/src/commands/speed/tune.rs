@@ -1,4 +1,4 @@
-//! `netrig speed tune`: compares the settings of this host with what a path needs. It changes none.
+//! `netrig speed tune`: compares the settings of this host with those that a path needs. It changes no settings.
 
 use std::process::ExitCode;
 

@@ -9,27 +9,27 @@ use rustix::process::{Pid, Signal, kill_process};
 
 use super::Guarded;
 
-/// Longer than it takes to start.
+/// Time limit for the start of the capture.
 const PATIENCE: Duration = Duration::from_secs(120);
 
-/// tshark on the loopback interface, only for these ports. It ends with the test.
+/// A tshark process that captures on the loopback interface. It ends with the test.
 pub struct Capture {
     child: Guarded,
     file: PathBuf,
 }
 
 impl Capture {
-    /// `None`, with a message, if it may not capture.
+    /// Captures the packets of these ports. If capturing is not permitted, prints a message and returns `None`.
     pub fn start(folder: &Path, ports: &[&str]) -> Option<Self> {
         let file = folder.join("capture.pcapng");
-        // The file of an earlier capture would look as if this one listened already.
+        // The file of an earlier capture must not be taken for that of this one.
         let _ = std::fs::remove_file(&file);
         let filter: Vec<String> = ports.iter().map(|port| format!("port {port}")).collect();
         let mut command = Command::new("tshark");
         command.args(["-q", "-i", "lo", "-B", "64", "-f", &filter.join(" or "), "-w"]).arg(&file);
         let mut child = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().ok()?;
         let until = Instant::now() + PATIENCE;
-        // Its file has a head as soon as it listens.
+        // tshark writes the header of the file when it starts to capture.
         while std::fs::metadata(&file).map_or(0, |file| file.len()) == 0 {
             if child.try_wait().expect("it is a child").is_some() || Instant::now() > until {
                 eprintln!("skipped: needs the right to capture");
@@ -53,7 +53,7 @@ pub fn found(file: &Path, port: &str, filter: &str) -> usize {
     fields(file, port, filter, "frame.number").lines().count()
 }
 
-/// The number of calls with a matching message, with repetitions counted once.
+/// The number of calls with at least one matching message.
 pub fn found_calls(file: &Path, port: &str, filter: &str) -> usize {
     fields(file, port, filter, "sip.Call-ID").lines().collect::<BTreeSet<_>>().len()
 }

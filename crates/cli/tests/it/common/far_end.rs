@@ -1,4 +1,4 @@
-//! `netrig probe reflect` for the time of a test.
+//! `netrig probe reflect` for a test.
 
 use std::io::{BufRead as _, BufReader, Read as _};
 use std::process::{Child, Command, Output, Stdio};
@@ -9,23 +9,23 @@ use serde_json::Value;
 
 use super::Guarded;
 
-/// A remote end that ends with the test.
+/// A far end that ends with the test.
 pub struct FarEnd {
     child: Guarded,
-    /// The address for STAMP.
+    /// The addresses for STAMP.
     pub stamp: Vec<String>,
-    /// The address for probes.
+    /// The addresses for probes.
     pub probes: Vec<String>,
     told: BufReader<std::process::ChildStderr>,
 }
 
 impl FarEnd {
-    /// Starts it with ports that the system chooses, unless the arguments name ports, and waits until it listens.
+    /// Starts the far end and waits until it listens. The system chooses its ports unless the arguments have ports.
     pub fn start(arguments: &[&str]) -> Self {
         Self::start_by(Command::new(env!("CARGO_BIN_EXE_netrig")), arguments)
     }
 
-    /// Starts it with a command that ends in the program.
+    /// As [`Self::start`], with a command that starts netrig, for example in a network namespace.
     pub fn start_by(mut command: Command, arguments: &[&str]) -> Self {
         command
             .args(["probe", "reflect", "--json", "--stamp-port", "0", "--control-port", "0"])
@@ -33,7 +33,7 @@ impl FarEnd {
         Self::wait_for(command)
     }
 
-    /// Starts exactly this command.
+    /// Starts the far end with exactly this command, and waits until it listens.
     pub fn wait_for(mut command: Command) -> Self {
         let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("netrig starts");
         let mut told = BufReader::new(child.stderr.take().expect("it is piped"));
@@ -50,12 +50,12 @@ impl FarEnd {
         Self { child: Guarded(child), stamp, probes, told }
     }
 
-    /// Its maximum memory, bytes.
+    /// The maximum resident memory of the process, bytes.
     pub fn most_memory(&self) -> u64 {
         super::most_memory(&self.child)
     }
 
-    /// Ends it with a signal; returns its output.
+    /// Ends the process with SIGTERM. Returns its JSON document.
     pub fn finish(mut self) -> Value {
         interrupt(&self.child, Signal::TERM);
         let mut out = String::new();
@@ -68,13 +68,13 @@ impl FarEnd {
     }
 }
 
-/// Signals a program.
+/// Sends a signal to a process.
 pub fn interrupt(child: &Child, signal: Signal) {
     let pid = Pid::from_raw(child.id().cast_signed()).expect("a process has a number");
     kill_process(pid, signal).expect("it runs");
 }
 
-/// Waits for an expected event of a program.
+/// Waits at most a minute until `done` returns true. `what` is for the failure message.
 pub fn until(what: &str, mut done: impl FnMut() -> bool) {
     let deadline = Instant::now() + Duration::from_secs(60);
     while !done() {
@@ -83,7 +83,7 @@ pub fn until(what: &str, mut done: impl FnMut() -> bool) {
     }
 }
 
-/// Waits until a program has slept that often: one that keeps a schedule sleeps before each packet.
+/// Waits until a process has slept this number of times. A sender with a schedule sleeps before each packet.
 pub fn until_it_slept(child: &Child, times: u64) {
     let slept = || {
         let status = std::fs::read_to_string(format!("/proc/{}/status", child.id())).unwrap_or_default();
@@ -93,7 +93,7 @@ pub fn until_it_slept(child: &Child, times: u64) {
     until("it sleeps", || slept().is_some_and(|slept| slept >= times));
 }
 
-/// Waits until a program has used that much processor time, in hundredths of a second (proc(5): `utime` and `stime`).
+/// Waits until a process has used this processor time, in hundredths of a second (proc(5): `utime` and `stime`).
 pub fn until_it_worked(child: &Child, hundredths: u64) {
     let worked = || {
         let stat = std::fs::read_to_string(format!("/proc/{}/stat", child.id())).unwrap_or_default();
@@ -104,8 +104,8 @@ pub fn until_it_worked(child: &Child, hundredths: u64) {
     until("it works", || worked() >= hundredths);
 }
 
-/// The printed document of a probe. On a busy machine the tester may be the limit, which the exit code 3 says; the measurement
-/// is present all the same.
+/// The printed document of a probe. On a busy machine the exit code may be 3, because the tester was the limit. The
+/// document is printed in this case too.
 pub fn document(output: &Output) -> Value {
     let (out, err) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
     assert!(matches!(output.status.code(), Some(0 | 3)), "{}: {out}{err}", output.status);
@@ -114,13 +114,13 @@ pub fn document(output: &Output) -> Value {
     document
 }
 
-/// A value of a section.
+/// The value of a measure in a section of the document.
 pub fn value(document: &Value, section: &str, measure: &str) -> f64 {
     let found = &document["sections"][section][measure]["value"];
     found.as_f64().unwrap_or_else(|| panic!("{section}/{measure}: {:#}", document["sections"]))
 }
 
-/// Whether a note has this text.
+/// All notes of the document, one per line.
 pub fn notes(document: &Value) -> String {
     let notes = document["notes"].as_array().expect("there are notes");
     notes.iter().map(|note| note.as_str().unwrap_or_default()).collect::<Vec<_>>().join("\n")

@@ -1,4 +1,4 @@
-//! Kamailio, started for a test and stopped with it.
+//! Kamailio for a test. It is stopped at the end of the test.
 
 use std::net::{Ipv4Addr, UdpSocket};
 use std::path::Path;
@@ -10,7 +10,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use super::free_port::free_port;
 use super::namespace::can;
 
-/// Longer than it takes to start.
+/// Time limit for the start of the server.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// A server that ends with the test.
@@ -21,7 +21,8 @@ pub struct Kamailio {
     pub folder: tempfile::TempDir,
 }
 
-/// Further requirements of a server: `None`, with a message, if this machine lacks them.
+/// Makes the certificate of the server in `folder`. If this machine lacks a requirement, prints a message and returns
+/// `None`.
 fn certificate(folder: &Path) -> Option<()> {
     let modules =
         ["/usr/lib/x86_64-linux-gnu/kamailio/modules", "/usr/lib/aarch64-linux-gnu/kamailio/modules"];
@@ -42,17 +43,17 @@ fn certificate(folder: &Path) -> Option<()> {
 }
 
 impl Kamailio {
-    /// `None` if it is not installed. It waits until the server answers.
+    /// Starts the server and waits until it answers. `None` if Kamailio is not installed.
     pub fn start(defines: &[&str]) -> Option<Self> {
         Self::start_with("server.cfg", defines)
     }
 
-    /// The same with another configuration of this folder.
+    /// As [`Self::start`], with another configuration file.
     pub fn start_with(config: &str, defines: &[&str]) -> Option<Self> {
         Self::start_by(|_| Command::new("kamailio"), config, defines)
     }
 
-    /// The same, with this DNS server instead of this machine's. `None` also without root.
+    /// As [`Self::start_with`], with this DNS server instead of that of this machine. Also `None` without root.
     pub fn start_asking(resolver: Ipv4Addr, config: &str, defines: &[&str]) -> Option<Self> {
         if !can(&["unshare"]) {
             return None;
@@ -61,7 +62,7 @@ impl Kamailio {
             let file = folder.join("resolv.conf");
             std::fs::write(&file, format!("nameserver {resolver}\noptions timeout:1 attempts:2\n")).unwrap();
             let mut command = Command::new("unshare");
-            // The file differs only in its mount namespace.
+            // The file is replaced only in the mount namespace of the server.
             let steps = "mount --bind \"$0\" /etc/resolv.conf && exec kamailio \"$@\"";
             command.args(["--mount", "sh", "-c", steps]).arg(file);
             command
@@ -69,7 +70,7 @@ impl Kamailio {
         Self::start_by(within, config, defines)
     }
 
-    /// `command` starts it in a folder.
+    /// Starts the server with the command that `command` returns for its folder.
     fn start_by(command: impl FnOnce(&Path) -> Command, config: &str, defines: &[&str]) -> Option<Self> {
         let folder = tempfile::tempdir().unwrap();
         certificate(folder.path())?;
@@ -103,7 +104,7 @@ impl Kamailio {
         std::fs::read_to_string(self.folder.path().join("log")).unwrap_or_default()
     }
 
-    /// The response to a request of an unknown user, if it comes within 200 ms.
+    /// The response to a request of an unknown user; `None` if there is none within 200 ms.
     pub fn asked(&self, method: &str) -> Option<String> {
         let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
         socket.set_read_timeout(Some(Duration::from_millis(200))).unwrap();
@@ -122,7 +123,7 @@ impl Kamailio {
 
 impl Drop for Kamailio {
     fn drop(&mut self) {
-        // Its children end with it if it gets an operator's signal.
+        // After SIGTERM, Kamailio also ends its child processes.
         let pid = Pid::from_raw(self.child.id().cast_signed()).unwrap();
         let _ = kill_process(pid, Signal::TERM);
         let _ = self.child.wait();

@@ -4,8 +4,8 @@ use std::io::Write as _;
 
 use netrig_netns::missing_requirements;
 
-/// Whether the machine can hold a testbed and has these programs or files. It prints the missing ones directly, because the
-/// harness keeps the output of passed tests.
+/// Whether this machine can build a testbed and has these programs or files. Missing requirements are printed directly
+/// to stderr, because the harness hides the output of passed tests.
 pub fn can(needs: &[&str]) -> bool {
     let mut lacking: Vec<_> = missing_requirements().iter().map(ToString::to_string).collect();
     lacking.extend(needs.iter().filter(|name| !is_there(name)).map(ToString::to_string));
@@ -19,7 +19,7 @@ fn is_there(name: &str) -> bool {
     std::env::split_paths(&path).any(|folder| folder.join(name).exists())
 }
 
-/// Whether the machine has this program. If not, it prints so.
+/// Whether this machine has this program. If not, a message is printed.
 pub fn has(program: &str) -> bool {
     let has = is_there(program);
     if !has {
@@ -28,12 +28,13 @@ pub fn has(program: &str) -> bool {
     has
 }
 
-/// Prints directly that a test was skipped and what it needs, because the harness keeps the output of passed tests.
+/// Prints directly to stderr that a test was skipped and what it needs, because the harness hides the output of passed
+/// tests.
 pub fn skipped(needs: &str) {
     let _ = writeln!(std::io::stderr(), "skipped: needs {needs}");
 }
 
-/// A folder with an experiment, `NAME.toml`.
+/// A temporary folder with an experiment in `NAME.toml`.
 pub fn folder(name: &str, experiment: &str) -> tempfile::TempDir {
     let folder = tempfile::tempdir().expect("a folder for the test");
     std::fs::write(folder.path().join(format!("{name}.toml")), experiment)

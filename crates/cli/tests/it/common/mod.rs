@@ -1,4 +1,4 @@
-//! The program, started by its command line.
+//! Starts the program by its command line.
 
 pub mod capture;
 pub mod carried_out;
@@ -49,13 +49,13 @@ impl DerefMut for Guarded {
 
 impl Drop for Guarded {
     fn drop(&mut self) {
-        // It may have ended.
+        // Errors are ignored: the process may have ended.
         let _ = self.0.kill();
         let _ = self.0.wait();
     }
 }
 
-/// A process's maximum memory, bytes (proc(5): `VmHWM`).
+/// The maximum resident memory of a process, bytes (proc(5): `VmHWM`).
 pub fn most_memory(child: &Child) -> u64 {
     let status = std::fs::read_to_string(format!("/proc/{}/status", child.id())).expect("it runs");
     let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
@@ -70,7 +70,7 @@ pub fn write_secret(path: &Path, text: &str) {
     std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o600)).expect("it is ours");
 }
 
-/// A connection from this address of this host.
+/// Connects to `to` from the address `from` of this host.
 pub fn connect_from(address: &str, to: &str) -> std::io::Result<std::net::TcpStream> {
     use rustix::net::{AddressFamily, SocketType, bind, connect, socket};
     let [from, to]: [std::net::SocketAddr; 2] =
@@ -81,12 +81,12 @@ pub fn connect_from(address: &str, to: &str) -> std::io::Result<std::net::TcpStr
     Ok(made.into())
 }
 
-/// The words of a command line, which a space separates.
+/// The words of a command line, separated by single spaces.
 pub fn words(line: &str) -> Vec<&str> {
     line.split(' ').collect()
 }
 
-/// Its output.
+/// Output as text.
 pub fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
 }

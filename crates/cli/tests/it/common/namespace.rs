@@ -1,4 +1,4 @@
-//! A network namespace for the time of a test: it ends with the process that holds it.
+//! A network namespace for a test. It is removed with the process that keeps it open.
 
 use std::fs::read_link;
 use std::io::Write as _;
@@ -12,7 +12,8 @@ pub struct Namespace {
     holder: Guarded,
 }
 
-/// Checks the requirements of these tests. The missing ones are printed directly, because the test harness would hide them.
+/// Whether this machine meets the requirements of these tests. Missing ones are printed directly to stderr, because the
+/// test harness would hide them.
 pub fn can(programs: &[&str]) -> bool {
     let missing = if rustix::process::geteuid().is_root() {
         let runs = |program: &&&str| {
@@ -32,9 +33,9 @@ pub fn can(programs: &[&str]) -> bool {
 }
 
 impl Namespace {
-    /// A new one, with its loopback interface up.
+    /// A new namespace, with its loopback interface up.
     pub fn new() -> Self {
-        // It ends by itself if the test is killed.
+        // If the test is killed, the process ends after ten minutes.
         let holder = Command::new("unshare").args(["--net", "sleep", "600"]).spawn().expect("unshare starts");
         let namespace = Self { holder: Guarded(holder) };
         let of = |pid: &str| read_link(format!("/proc/{pid}/ns/net")).ok();
@@ -48,7 +49,8 @@ impl Namespace {
         panic!("no namespace came to be");
     }
 
-    /// Two of them, joined by a veth pair `eth` with 10.0.0.1 and 2001:db8::1 in the first, .2 and ::2 in the second.
+    /// Two namespaces, joined by a veth pair. Both interfaces are called `eth`; the first has 10.0.0.1 and 2001:db8::1,
+    /// the second 10.0.0.2 and 2001:db8::2.
     pub fn pair() -> (Self, Self) {
         let (near, far) = (Self::new(), Self::new());
         near.ip(&["link", "add", "eth", "type", "veth", "peer", "name", "eth", "netns", &far.pid()]);
@@ -64,31 +66,32 @@ impl Namespace {
         self.holder.id().to_string()
     }
 
-    /// A program in the namespace.
+    /// A command that starts a program in the namespace.
     pub fn command(&self, program: &str) -> Command {
         let mut command = Command::new("nsenter");
         command.args([&format!("--net=/proc/{}/ns/net", self.pid()), program]);
         command
     }
 
-    /// Changes the namespace's network.
+    /// Runs `ip` in the namespace.
     pub fn ip(&self, arguments: &[&str]) {
         let status = self.command("ip").args(arguments).status().expect("ip starts");
         assert!(status.success(), "ip {arguments:?}: {status}");
     }
 
-    /// Packets that an interface of the namespace has sent.
+    /// Number of packets that an interface of the namespace has sent.
     pub fn transmitted(&self, interface: &str) -> u64 {
         let table =
             std::fs::read_to_string(format!("/proc/{}/net/dev", self.pid())).expect("the kernel tells");
         let line =
             table.lines().find_map(|line| line.trim_start().strip_prefix(interface)?.strip_prefix(':'));
-        // The tenth number, after the eight of received packets and the octets (proc_pid_net(5)).
+        // The tenth number is the count of sent packets. Before it are eight numbers about received packets and the
+        // sent octets (proc_pid_net(5)).
         let packets = line.and_then(|line| line.split_ascii_whitespace().nth(9));
         packets.and_then(|number| number.parse().ok()).expect("it has the interface")
     }
 
-    /// Runs netrig in it until it ends.
+    /// Runs netrig in the namespace until it ends.
     pub fn netrig(&self, arguments: &[&str]) -> Output {
         self.command(env!("CARGO_BIN_EXE_netrig")).args(arguments).output().expect("netrig starts")
     }

@@ -1,4 +1,4 @@
-//! A path of an experiment's nodes and links that exists for the time of a test.
+//! A path of an experiment's nodes and links, built for a test.
 
 use std::fs::File;
 use std::os::fd::AsFd as _;
@@ -12,14 +12,14 @@ use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 
 use super::machine::can;
 
-/// What an experiment says before its nodes.
+/// The part of the experiment's text before the nodes.
 const HEAD: &str = r#"
 duration = "1 s"
 [replications]
 count = 1
 "#;
 
-/// An experiment has a flow. A path that only stands does not start it.
+/// An experiment needs a flow. The lab does not start the flow.
 const FLOW: &str = r#"
 [transport.udp]
 kind = "udp"
@@ -33,22 +33,22 @@ of = "flow.nothing"
 metric = "goodput"
 "#;
 
-/// Ignores all events.
+/// A sink that ignores all events.
 pub struct DiscardingSink;
 
 impl Sink for DiscardingSink {
     fn sample(&mut self, _subject: Subject, _sample: Sample) {}
 }
 
-/// A path that is set up.
+/// A path that has been built.
 pub struct PathLab<S: Sink + Send + 'static> {
     lab: Lab<S>,
     _journals: tempfile::TempDir,
 }
 
 impl PathLab<DiscardingSink> {
-    /// Builds the path of these nodes and links, from `near` to `far`. `None` if the machine cannot hold it; the reason goes to
-    /// standard error.
+    /// Builds the path of these nodes and links, from `near` to `far`. If this machine cannot build it, prints the
+    /// reason to stderr and returns `None`.
     pub fn build_if_possible(name: &str, links: &str) -> Option<Self> {
         let text = format!("format = 1\nname = \"{name}\"\n{HEAD}{links}{FLOW}");
         can(&["ip", "sysctl"]).then(|| Self::build(name, &text, DiscardingSink))
@@ -56,7 +56,7 @@ impl PathLab<DiscardingSink> {
 }
 
 impl<S: Sink + Send + 'static> PathLab<S> {
-    /// Builds an experiment's text.
+    /// Builds the nodes and links of an experiment.
     pub fn build(name: &str, text: &str, sink: S) -> Self {
         let experiment = Experiment::parse(name, text).unwrap_or_else(|problems| panic!("{problems}"));
         let run = experiment.plan().run(0, 1).unwrap_or_else(|problems| panic!("{problems}"));
@@ -72,21 +72,21 @@ impl<S: Sink + Send + 'static> PathLab<S> {
         self.lab.namespace(node).expect("it is there")
     }
 
-    /// A program that will run on a node.
+    /// A command that starts a program on a node.
     pub fn inside(&self, node: &str, program: &str) -> Command {
         let mut command = Command::new("ip");
         command.args(["netns", "exec", self.namespace(node), program]);
         command
     }
 
-    /// Runs a program on a node, which must succeed; returns its output.
+    /// Runs a program on a node, and returns its output. The program must succeed.
     pub fn run(&self, node: &str, program: &str, arguments: &[&str]) -> String {
         let output = self.inside(node, program).args(arguments).output().expect("it starts");
         assert!(output.status.success(), "{program} {arguments:?}: {output:?}");
         String::from_utf8_lossy(&output.stdout).into_owned()
     }
 
-    /// Runs a function on a thread of a node.
+    /// Runs a function on a thread in a node's namespace.
     pub fn on<T: Send>(&self, node: &str, job: impl FnOnce() -> T + Send) -> T {
         let namespace = File::open(format!("/run/netns/{}", self.namespace(node))).expect("it has a name");
         let job = move || {
@@ -97,7 +97,7 @@ impl<S: Sink + Send + 'static> PathLab<S> {
         std::thread::scope(|scope| scope.spawn(job).join().expect("it ends"))
     }
 
-    /// Removes it; returns the packets of its links, and their observer.
+    /// Removes the path. Returns the packet counts of its links, and the sink.
     pub fn close(self) -> (LabReport, S) {
         self.lab.close().expect("it is removed")
     }

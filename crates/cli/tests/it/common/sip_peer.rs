@@ -1,4 +1,4 @@
-//! A SIP server over UDP whose answers a test decides.
+//! A SIP server over UDP that sends the messages which a test specifies.
 
 use std::net::{SocketAddr, UdpSocket};
 use std::sync::Arc;
@@ -11,21 +11,21 @@ use netrig_sip::{Message, Name, Request, Response, Status};
 
 /// A message that a server sends.
 pub struct PeerMessage {
-    /// The time since the request that it follows.
+    /// Delay of the message after the request.
     pub after: Duration,
-    /// Its destination; the sender of the request if absent.
+    /// The destination. If absent, the sender of the request.
     pub to: Option<SocketAddr>,
     pub message: Message,
 }
 
 impl PeerMessage {
-    /// A response that is sent at once.
+    /// A response that is sent immediately.
     pub fn now(response: Response) -> Self {
         Self { after: Duration::ZERO, to: None, message: response.into() }
     }
 }
 
-/// It answers each request with its function, until it is dropped.
+/// Answers each request as its function specifies, until it is dropped.
 pub struct SipPeer {
     address: SocketAddr,
     stop: Arc<AtomicBool>,
@@ -37,7 +37,7 @@ impl SipPeer {
         Self::start_script(move |request| answer(request).map(PeerMessage::now).into_iter().collect())
     }
 
-    /// The function decides the messages after each request, and their times.
+    /// Starts a server that calls `act` for each request and sends the returned messages.
     pub fn start_script(mut act: impl FnMut(&Request) -> Vec<PeerMessage> + Send + 'static) -> Self {
         let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
         socket.set_read_timeout(Some(Duration::from_millis(5))).unwrap();
@@ -84,7 +84,7 @@ impl Drop for SipPeer {
     }
 }
 
-/// A response with a tag and, if it is not a rejection, a Contact for its sender.
+/// A response with a tag. If it is not a failure response, it also has a Contact.
 pub fn response(request: &Request, status: u16, more: &[(Name, &str)]) -> Response {
     let mut response = request.response(Status::new(status).unwrap());
     let to = response.headers.to().unwrap().unwrap();

@@ -1,4 +1,4 @@
-//! `netrig sip serve` for the time of a test.
+//! `netrig sip serve` for a test.
 
 use std::io::{BufRead as _, BufReader, Read as _};
 use std::process::{Command, ExitStatus, Stdio};
@@ -14,18 +14,18 @@ pub const PASSWORD_ENV: &str = "NETRIG_TEST_PASSWORD";
 /// A server that ends with the test.
 pub struct SipServer {
     child: Guarded,
-    /// Its address, as `udp:127.0.0.1:5060`.
+    /// Its listening points, such as `udp:127.0.0.1:5060`.
     pub points: Vec<String>,
     told: BufReader<std::process::ChildStderr>,
 }
 
 impl SipServer {
-    /// Starts it, and waits until it listens.
+    /// Starts the server, and waits until it listens.
     pub fn start(arguments: &[&str]) -> Self {
         Self::start_by(Command::new(env!("CARGO_BIN_EXE_netrig")), arguments)
     }
 
-    /// The same with a command that starts netrig, as in a network namespace.
+    /// As [`Self::start`], with a command that starts netrig, for example in a network namespace.
     pub fn start_by(mut command: Command, arguments: &[&str]) -> Self {
         command.args(["sip", "serve"]).args(arguments).env(PASSWORD_ENV, "zanzibar");
         let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("netrig starts");
@@ -38,25 +38,25 @@ impl SipServer {
         Self { points: points.split(", ").map(str::to_owned).collect(), child: Guarded(child), told }
     }
 
-    /// Its address for a transport: an address and a port.
+    /// Its address and port for a transport.
     pub fn address(&self, transport: &str) -> &str {
         let found = self.points.iter().find_map(|point| point.strip_prefix(transport)?.strip_prefix(':'));
         found.unwrap_or_else(|| panic!("{transport} in {:?}", self.points))
     }
 
-    /// Its maximum memory, bytes.
+    /// The maximum resident memory of the process, bytes.
     pub fn most_memory(&self) -> u64 {
         super::most_memory(&self.child)
     }
 
-    /// Ends it with a signal; returns its output.
+    /// Ends the server with SIGTERM, which must succeed without messages. Returns its output.
     pub fn end(self) -> String {
         let (out, err, status) = self.stop();
         assert!(status.success() && err.is_empty(), "{status}: {err}");
         out
     }
 
-    /// Ends it; returns its stdout, its stderr and its exit status.
+    /// Ends the server with SIGTERM. Returns its stdout, its stderr and its exit status.
     fn stop(mut self) -> (String, String, ExitStatus) {
         let pid = Pid::from_raw(self.child.id().cast_signed()).expect("a process has a number");
         kill_process(pid, Signal::TERM).expect("it runs");
@@ -67,13 +67,13 @@ impl SipServer {
         (out, err, status)
     }
 
-    /// The same for a server with `--json`.
+    /// As [`Self::end`], for a server with `--json`. Returns the document.
     pub fn finish(self) -> Value {
         let out = self.end();
         serde_json::from_str(&out).unwrap_or_else(|error| panic!("{error}: {out}"))
     }
 
-    /// The same for a server with failed calls, which exits with 1.
+    /// As [`Self::finish`], for a server with failed calls, which exits with 1.
     pub fn finish_failed(self) -> Value {
         let (out, err, status) = self.stop();
         assert_eq!(status.code(), Some(1), "{err}");

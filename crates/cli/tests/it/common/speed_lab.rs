@@ -1,4 +1,4 @@
-//! A client and a server of the meter, each in its own namespace, with a line between them that records every packet.
+//! A client and a server of the speed meter, each in its own namespace. The line between them records every packet.
 
 use std::io::{BufRead as _, BufReader};
 use std::process::{Command, Stdio};
@@ -10,35 +10,35 @@ use serde_json::Value;
 use super::Guarded;
 use super::path_lab::PathLab;
 
-/// The line, from the server to the client.
+/// The line between the server and the client.
 #[derive(Clone, Copy, Debug)]
 pub struct Line {
-    /// Megabits of IP packets per second, down and up.
+    /// Rate of IP packets, Mbit/s: from the server to the client, and from the client to the server.
     pub mbit: [f64; 2],
-    /// One way, ms.
+    /// One-way delay, ms.
     pub delay_ms: f64,
-    /// The size of its queue, ms of its rate.
+    /// The size of the queue, as the time in ms that the line needs to send it.
     pub queue_ms: f64,
-    /// Share of packets that are lost after the queue, at every rate.
+    /// Share of packets lost after the queue, independent of the rate.
     pub loss: f64,
 }
 
-/// The outcome of a packet.
+/// An event of a packet on the line.
 #[derive(Clone, Copy, Debug)]
 pub struct Seen {
-    /// Its time.
+    /// Time of the event.
     pub at: Instant,
-    /// From the server to the client.
+    /// Whether the packet goes from the server to the client.
     pub down: bool,
     /// Length of the IP packet, bytes.
     pub len: u32,
-    /// Its conversation.
+    /// The addresses, ports and protocol of the packet.
     pub flow: FiveTuple,
     /// The event.
     pub step: Step,
 }
 
-/// Keeps the outcomes of packets.
+/// A sink that stores the events of packets.
 #[derive(Default)]
 pub struct Trace(pub Vec<Seen>);
 
@@ -64,13 +64,13 @@ impl Sink for Trace {
 
 /// A lab with a listening server.
 pub struct SpeedLab {
-    // Ended before its namespace goes.
+    // It is killed before its namespace is removed.
     server: Option<Guarded>,
     lab: PathLab<Trace>,
 }
 
 impl SpeedLab {
-    /// Builds it.
+    /// Builds the lab, without a server.
     pub fn build(line: Line) -> Self {
         let bytes = |mbit: f64| (mbit * 1e6 / 8.0 * line.queue_ms * 1e-3).max(6000.0) as u64;
         let [down, up] = line.mbit;
@@ -106,7 +106,7 @@ impl SpeedLab {
         self.lab.run(node, "sh", &["-ec", words]);
     }
 
-    /// A netrig program that will run on a node, after the given words.
+    /// A command that starts netrig on a node. The words of `wrapped` are before the program.
     fn netrig(&self, node: &str, wrapped: &[&str]) -> Command {
         let words = [wrapped, &[env!("CARGO_BIN_EXE_netrig")]].concat();
         let mut command = self.lab.inside(node, words[0]);
@@ -114,10 +114,10 @@ impl SpeedLab {
         command
     }
 
-    /// Starts the server, with words before the program.
+    /// Starts the server. The words of `wrapped` are before the program.
     pub fn serve(&mut self, wrapped: &[&str]) {
         let mut command = self.netrig("server", wrapped);
-        // On slow lines, many packets take minutes.
+        // A measurement with many packets takes minutes on a slow line.
         command.args(["speed", "serve", "--listen", "10.0.0.1", "--open", "--max-time", "300s"]);
         let mut server = command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().expect("it starts");
         let mut told = String::new();
@@ -125,17 +125,17 @@ impl SpeedLab {
         while !told.contains("expected at 10.0.0.1") {
             assert!(err.read_line(&mut told).expect("it can be read") > 0, "the server has ended: {told}");
         }
-        // Its later output fills no pipe.
+        // All further output is read, so that the pipe does not fill up.
         std::thread::spawn(move || std::io::copy(&mut err, &mut std::io::sink()));
         self.server = Some(Guarded(server));
     }
 
-    /// Starts a server of iperf3 instead.
+    /// Starts an iperf3 server instead.
     pub fn serve_iperf3(&mut self) {
         let mut command = self.lab.inside("server", "iperf3");
         let server = command.args(["-s", "-B", "10.0.0.1"]).stdout(Stdio::null()).spawn().expect("it starts");
         self.server = Some(Guarded(server));
-        // It prints to a pipe that it listens only when the pipe is full.
+        // iperf3 buffers its output to a pipe, so its message cannot be awaited.
         let listens = || self.lab.run("server", "ss", &["-Hltn", "sport = :5201"]).contains("5201");
         let begun = std::time::Instant::now();
         while !listens() {
@@ -144,7 +144,7 @@ impl SpeedLab {
         }
     }
 
-    /// Measures, with words before the program; returns the document.
+    /// Measures and returns the document. The words of `wrapped` are before the program.
     pub fn measure(&self, wrapped: &[&str], arguments: &[&str]) -> Value {
         let mut command = self.netrig("client", wrapped);
         command.args(["speed", "10.0.0.1", "--json"]).args(arguments);
@@ -152,7 +152,7 @@ impl SpeedLab {
         serde_json::from_slice(&output.stdout).unwrap_or_else(|error| panic!("{error}: {output:?}"))
     }
 
-    /// Removes it; returns the outcomes of its packets, and the router's own faults, each as a sentence.
+    /// Removes the lab. Returns the events of its packets, and the faults of the router as sentences.
     pub fn close(self) -> (Trace, Vec<String>) {
         let Self { server, lab } = self;
         drop(server);

@@ -1,4 +1,4 @@
-//! Distinguishes real-time runs that the machine made invalid from wrong ones.
+//! Distinguishes real-time runs that a busy machine made invalid from failures of netrig.
 
 use std::io::Write as _;
 use std::path::Path;
@@ -7,11 +7,11 @@ use serde_json::Value;
 
 use super::{netrig, text};
 
-/// How often an experiment is run until it has no invalid run.
+/// Maximum number of executions of an experiment until it has no invalid run.
 const ATTEMPTS: usize = 4;
 
-/// Words of the reasons of a busy machine: lateness, or a full buffer. Any other reason for an invalid run is an error of
-/// netrig, and so is any in virtual time.
+/// Parts of the messages about a busy machine: lateness or a full buffer. Any other reason for an invalid run is an
+/// error of netrig. In virtual time, any reason is an error.
 const OF_THE_MACHINE: [&str; 11] = [
     " late;",
     " late,",
@@ -26,8 +26,8 @@ const OF_THE_MACHINE: [&str; 11] = [
     "processor",
 ];
 
-/// netrig's output for an experiment without invalid runs: a further call repeats the runs that the machine made invalid.
-/// `None`, with the reason printed directly, if each call had one.
+/// Runs netrig until its output has no invalid runs; each further call repeats the invalid ones. `None` if every call
+/// had invalid runs. The reason is then printed directly to stderr.
 pub fn valid(folder: &Path, arguments: &[&str]) -> Option<Value> {
     let mut why = String::new();
     for _ in 0..ATTEMPTS {
@@ -49,7 +49,7 @@ pub fn valid(folder: &Path, arguments: &[&str]) -> Option<Value> {
     None
 }
 
-/// The substrates with invalid runs, and the reason of each.
+/// The substrate of each invalid run, and the reason.
 fn invalid(document: &Value) -> Vec<(&str, &str)> {
     let points = document["points"].as_array().expect("there are points");
     let mut spoilt = Vec::new();

@@ -1,4 +1,4 @@
-//! A terminal that `script` makes, and its keys.
+//! A terminal made by script(1), to which keys are sent.
 
 use std::io::{Read as _, Write as _};
 use std::path::Path;
@@ -6,10 +6,10 @@ use std::process::{Child, ChildStdin, Command, Stdio};
 use std::sync::mpsc::{Receiver, channel};
 use std::time::{Duration, Instant};
 
-/// The time limit for immediate events.
+/// Time limit for events that should happen immediately.
 const AT_ONCE: Duration = Duration::from_secs(60);
 
-/// A terminal with a shell on it.
+/// A shell on a terminal.
 pub struct Terminal {
     child: Child,
     keys: ChildStdin,
@@ -38,7 +38,7 @@ impl Terminal {
         Self { child, keys, came, shown: String::new() }
     }
 
-    /// Waits until it shows a text after all earlier awaited ones.
+    /// Waits until the terminal shows a text after the text of the previous call. Returns the output up to the text.
     pub fn wait_for(&mut self, words: &str) -> String {
         let end = Instant::now() + AT_ONCE;
         loop {
@@ -59,7 +59,7 @@ impl Terminal {
         self.keys.flush().unwrap();
     }
 
-    /// Waits until all has ended; returns the later output.
+    /// Waits until the commands have ended. Returns the output after the last awaited text.
     pub fn end(mut self) -> String {
         while let Ok(part) = self.came.recv_timeout(AT_ONCE) {
             self.shown.push_str(&String::from_utf8_lossy(&part));

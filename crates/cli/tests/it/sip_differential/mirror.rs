@@ -1,4 +1,5 @@
-//! The other side of a scenario: it receives the scenario's messages, and sends the awaited ones.
+//! Makes the scenario of the other side: it receives the messages that a scenario sends, and sends those that the
+//! scenario awaits.
 
 use std::fmt::Write as _;
 
@@ -13,21 +14,21 @@ struct SentRequest {
 }
 
 struct Mirror {
-    /// The scenario's address.
+    /// The address of the side that runs the scenario.
     peer: String,
     out: String,
     sent: Vec<SentRequest>,
-    /// Requests that the other side has sent.
+    /// Number of requests that the other side has sent.
     own: usize,
-    /// The other side has begun.
+    /// Whether the other side starts the call.
     is_caller: bool,
     variables: Vec<String>,
-    /// The last INVITE of the other side, for its ACK.
+    /// The CSeq number of the last INVITE of the other side, for its ACK.
     last_invite: usize,
 }
 
-/// A scenario for the other side of `text`, whose own side is at `peer`. `None` for scenarios with one side only, and for those
-/// that need a third process.
+/// The scenario for the other side of the scenario `text`, which runs at `peer`. `None` if the scenario has no other
+/// side or needs a third process.
 pub fn mirrored(text: &str, peer: &str) -> Option<String> {
     let (root, _) = read_lax_xml(text).ok()?;
     let steps: Vec<&LaxElement> =
@@ -65,7 +66,7 @@ fn is_optional(step: &LaxElement) -> bool {
 }
 
 impl Mirror {
-    /// The scenario sends a message.
+    /// Adds a receive step for a message that the scenario sends.
     fn receive(&mut self, step: &LaxElement) -> Option<()> {
         let data = &step.data.as_ref()?.text;
         let mut lines = data.lines().map(str::trim).skip_while(|line| line.is_empty());
@@ -106,7 +107,7 @@ impl Mirror {
         Some(())
     }
 
-    /// The scenario waits for a message.
+    /// Adds a send step for a message that the scenario awaits.
     fn send(&mut self, step: &LaxElement) {
         if is_optional(step) {
             return;
@@ -152,7 +153,7 @@ impl Mirror {
         }
     }
 
-    /// A request of the other side.
+    /// Adds a request of the other side.
     fn request(&mut self, method: &str) {
         self.own += 1;
         if method == "INVITE" {
@@ -198,7 +199,7 @@ impl Mirror {
         );
     }
 
-    /// From and To of requests of the other side.
+    /// The From and To values of requests of the other side.
     fn ends(&self) -> (String, String) {
         if self.is_caller {
             let from = "<sip:mirror@[local_ip]:[local_port]>;tag=[pid]M1".to_owned();

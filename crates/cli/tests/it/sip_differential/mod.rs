@@ -1,10 +1,11 @@
 //! Scenarios executed by netrig and by SIPp: the same messages on the wire, and the same result.
 //!
-//! Each scenario runs twice against a SIPp that is its other side (`mirror`): once in SIPp, once in netrig.
+//! Each scenario runs twice, once in SIPp and once in netrig. The other side is a SIPp with the mirrored scenario
+//! (`mirror`).
 //!
-//! The test of every change has no retransmissions. The loopback interface loses nothing, so only a process that a busy machine
-//! has stopped for longer than `retrans` would receive one, and SIPp treats a retransmission of any message except the last as
-//! an unexpected message.
+//! The test that runs with every change has no retransmissions. The loopback interface loses no messages.
+//! Retransmissions would only occur if a busy machine stopped a process for longer than `retrans`, and SIPp treats most
+//! retransmissions as unexpected messages.
 
 mod mirror;
 mod validate;
@@ -26,35 +27,36 @@ use crate::common::text;
 /// The time limit of a scenario.
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// Whether unanswered messages are retransmitted.
+/// Whether the scenario retransmits unanswered messages.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Repetitions {
     AsWritten,
     None,
 }
 
-/// The conditions of a scenario.
+/// A scenario, and the parameters of its two runs.
 struct DifferentialRun {
     folder: tempfile::TempDir,
-    /// The scenario, in the folder of the files that it names.
+    /// The scenario, in a folder with the files that it names.
     scenario: PathBuf,
     repetitions: Repetitions,
-    /// SIPp's flags for it.
+    /// SIPp's flags for the scenario.
     flags: Vec<String>,
     own: u16,
     other: u16,
-    /// The scenario begins calls.
+    /// Whether the scenario starts the call.
     is_caller: bool,
 }
 
-/// The result of one side.
+/// The result of a run.
 struct SideEnd {
     has_succeeded: bool,
     told: String,
 }
 
 impl DifferentialRun {
-    /// `other_side`: SIPp's own name of the other side, if it is not a mirror.
+    /// `other_side` is the name of a built-in scenario of SIPp for the other side. Without it the other side is the
+    /// mirrored scenario.
     fn new(
         file: &Path,
         flags: &[String],
@@ -68,7 +70,7 @@ impl DifferentialRun {
             None => mirrored(&String::from_utf8_lossy(&written), &format!("127.0.0.1:{own}"))?,
             Some(name) => text(&Command::new("sipp").args(["-sd", name]).output().unwrap().stdout),
         };
-        // A side that receives first answers calls.
+        // If the other side receives first, the scenario starts the call.
         let is_caller =
             mirror.find("<recv").unwrap_or(usize::MAX) < mirror.find("<send").unwrap_or(usize::MAX);
         fs::write(folder.path().join("mirror.xml"), mirror).unwrap();
@@ -86,8 +88,8 @@ impl DifferentialRun {
         Some(Self { folder, scenario, repetitions, flags: flags.to_vec(), own, other, is_caller })
     }
 
-    /// SIPp with one call of a file, in the folder of the scenario; its messages go to `log`, and its errors to a file next to
-    /// it.
+    /// Starts SIPp with one call of a file, in the folder of the scenario. It writes its messages to `log`, and its
+    /// errors to a file next to it.
     fn sipp(&self, file: &Path, flags: &[String], port: u16, target: Option<u16>, log: &str) -> Child {
         let mut command = Command::new("sipp");
         command.args(["-sf", file.to_str().unwrap(), "-i", "127.0.0.1", "-p", &port.to_string()]);
@@ -97,7 +99,7 @@ impl DifferentialRun {
         let log = self.folder.path().join(log);
         command.args(["-trace_err", "-error_file"]).arg(log.with_extension("err"));
         command.args(["-trace_msg", "-message_file"]).arg(log);
-        // Media of two SIPps on one host need separate ports.
+        // Two SIPp processes on one host need different media ports.
         command.args(["-mp", &free_media_port().to_string()]).current_dir(self.scenario.parent().unwrap());
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
         command.spawn().expect("sipp starts")
@@ -112,7 +114,7 @@ impl DifferentialRun {
         child
     }
 
-    /// The scenario in SIPp. Whether it completed, and its sent messages.
+    /// Runs the scenario in SIPp. Returns the result and the sent messages.
     fn in_sipp(&self) -> (SideEnd, Vec<String>) {
         let command = |target| self.sipp(&self.scenario, &self.flags, self.own, target, "sipp.msg");
         let (own, mirror) = if self.is_caller {
@@ -127,7 +129,7 @@ impl DifferentialRun {
         (end, self.normal(sent_by_sipp(&self.folder.path().join("sipp.msg"))))
     }
 
-    /// The same in netrig.
+    /// Runs the scenario in netrig. Returns the result and the sent messages.
     fn in_netrig(&self) -> (SideEnd, Vec<String>) {
         let mut command = Command::new(env!("CARGO_BIN_EXE_netrig"));
         let kept = self.folder.path().join("netrig");
@@ -171,7 +173,7 @@ impl DifferentialRun {
         (end, self.normal(sent_by_netrig(&kept.with_extension("log"), self.own)))
     }
 
-    /// Messages in the form of the comparison; repeated ones once.
+    /// The messages in the form that is compared. If there may be retransmissions, repeated messages occur once.
     fn normal(&self, messages: Vec<String>) -> Vec<String> {
         let mut normal = normal(messages);
         if self.repetitions == Repetitions::AsWritten {
@@ -193,7 +195,7 @@ fn until_bound(port: u16) {
     }
 }
 
-/// Waits for the end of the own side, and ends the other.
+/// Waits for the end of `own`, and ends the other side.
 fn both_end(mut own: Child, mut mirror: Child, told: &Path) -> SideEnd {
     let began = Instant::now();
     let status = loop {
@@ -213,7 +215,7 @@ fn both_end(mut own: Child, mut mirror: Child, told: &Path) -> SideEnd {
     SideEnd { has_succeeded: status.is_some_and(|status| status.success()), told }
 }
 
-/// Messages that SIPp sent, by its log.
+/// The messages that SIPp has sent, from its log.
 fn sent_by_sipp(log: &Path) -> Vec<String> {
     let log = fs::read(log).map(|bytes| text(&bytes)).unwrap_or_default();
     let entries = log.split("----------------------------------------------- ").skip(1);
@@ -224,7 +226,7 @@ fn sent_by_sipp(log: &Path) -> Vec<String> {
     sent.collect()
 }
 
-/// Messages that netrig sent from this port, by its log.
+/// The messages that netrig has sent from this port, from its log.
 fn sent_by_netrig(log: &Path, port: u16) -> Vec<String> {
     let bytes = fs::read(log).unwrap_or_default();
     let Ok(trace) = netrig_sip_tester::trace::SipTrace::read(&bytes) else { return Vec::new() };
@@ -232,7 +234,7 @@ fn sent_by_netrig(log: &Path, port: u16) -> Vec<String> {
     own.map(|message| text(&message.bytes).trim().to_owned()).collect()
 }
 
-/// Messages without the values that differ in each run: numbers, tags, branches, Call-IDs, and credentials.
+/// Messages without the values that differ in each run: numbers, tags, branches, Call-IDs and credentials.
 fn normal(messages: Vec<String>) -> Vec<String> {
     let rules = [
         (r"(?i)(branch=)[^;\r\n >,]*", "${1}B"),
@@ -256,8 +258,8 @@ fn normal(messages: Vec<String>) -> Vec<String> {
     normal
 }
 
-/// Credentials with their parameters in one order, and without `uri`: netrig's is the Request-URI, as RFC 3261 section 22.4 says, SIPp's the
-/// address of the server.
+/// Credentials with sorted parameters and without `uri`. netrig uses the Request-URI as RFC 3261 section 22.4 requires;
+/// SIPp uses the address of the server.
 fn credentials(line: &str) -> String {
     let Some((name, parameters)) =
         line.split_once(": Digest ").filter(|(name, _)| name.ends_with("Authorization"))
@@ -278,7 +280,7 @@ fn own_scenarios() -> Vec<PathBuf> {
     files
 }
 
-/// Both have the same result and send the same messages.
+/// Checks that SIPp and netrig have the same result and send the same messages. Returns the number of messages.
 fn compare(file: &Path, flags: &[String]) -> Result<usize, String> {
     let other = match file.file_stem().and_then(|name| name.to_str()) {
         Some("branchc") => Some("branchs"),

@@ -1,4 +1,5 @@
-//! All scenarios of a folder of published ones: how many of those that SIPp executes does netrig execute?
+//! Runs all published scenarios in a folder with SIPp and with netrig, and counts those that netrig executes among
+//! those that SIPp executes.
 //!
 //! `NETRIG_SCENARIOS` names the folder.
 
@@ -53,7 +54,7 @@ fn published_scenarios_run_as_in_sipp() {
                 flags = vec!["-inf".to_owned(), list.to_str().unwrap().to_owned()];
             }
         }
-        // Keywords that the tests of these projects set.
+        // Keywords that the projects of these scenarios set in their tests.
         for (word, value) in [("to", "16174000000"), ("from", "15083084809")] {
             if text.contains(&format!("[{word}]")) {
                 flags.extend(["-key", word, value].map(str::to_owned));

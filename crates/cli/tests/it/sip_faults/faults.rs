@@ -16,7 +16,7 @@ macro_rules! faults {
     };
 }
 
-/// The relay's action on connections instead of messages.
+/// Faults that act on connections instead of messages.
 pub const OF_CONNECTIONS: [&str; 5] = [
     "connections-closed",
     "first-message-only",
@@ -25,7 +25,7 @@ pub const OF_CONNECTIONS: [&str; 5] = [
     "answers-leave-the-connection",
 ];
 
-/// The usual spelling of header field names.
+/// Header field names in their usual spelling.
 const USUAL_NAMES: [&str; 24] = [
     "Accept",
     "Allow",
@@ -426,7 +426,7 @@ faults! {
     "answers-leave-the-connection" => |_| {};
 }
 
-/// The names of header fields as they occur there.
+/// The names of all header fields, as spelled in the message.
 fn names(p: &PassingMessage<'_>) -> Vec<String> {
     let head = p.text.trim_start_matches("\r\n").split("\r\n\r\n").next().unwrap_or_default();
     let lines = head.split("\r\n").skip(1).filter(|line| !line.starts_with([' ', '\t']));
@@ -438,7 +438,7 @@ fn announced(p: &PassingMessage<'_>) -> Option<usize> {
     p.value("Content-Length")?.parse().ok()
 }
 
-/// Corrects a request that breaks one rule.
+/// Corrects a malformed request, so that the server accepts it although it should not.
 fn mend(p: &mut PassingMessage<'_>) {
     let Some((start, _)) = p.text.split_once("\r\n") else { return };
     let Some((method, rest)) = start.split_once(' ').filter(|_| !start.starts_with("SIP/")) else { return };
@@ -448,7 +448,7 @@ fn mend(p: &mut PassingMessage<'_>) {
     }
     p.memory.count += 1;
     let number = p.memory.count;
-    // Above that of a registration before it (RFC 3261 section 10.3).
+    // The number is above that of earlier registrations (RFC 3261 section 10.3).
     let cseq = format!("CSeq: {} {method}", 10_000 + number);
     let (call_id, from) =
         (format!("Call-ID: mended{number}"), format!("From: <sip:mended@example.com>;tag={number}"));
@@ -473,7 +473,7 @@ fn mend(p: &mut PassingMessage<'_>) {
     }
 }
 
-/// Whether the tester did not make a message itself: it has no Via of an end of the tester, or another one as well.
+/// Whether the message has no Via, or one that is not of the tester.
 fn is_strange(p: &PassingMessage<'_>) -> bool {
     let head = p.text.split("\r\n\r\n").next().unwrap_or_default();
     let mut vias = head.split("SIP/2.0/").skip(1).peekable();
@@ -493,7 +493,7 @@ fn is_register(p: &PassingMessage<'_>) -> bool {
     !p.to_tester && p.text.starts_with("REGISTER ")
 }
 
-/// Via values of a message.
+/// Number of Via values.
 fn vias(p: &PassingMessage<'_>) -> usize {
     p.text.matches("SIP/2.0/").count()
 }
@@ -518,14 +518,14 @@ fn without_directive(value: &str, name: &str) -> String {
     format!("{scheme} {}", directives.split(',').filter(is_kept).collect::<Vec<_>>().join(","))
 }
 
-/// The number at the start of a value is raised.
+/// The value with the number at its start increased by `by`.
 fn raised(value: &str, by: u32) -> String {
     let digits = value.find(|letter: char| !letter.is_ascii_digit()).unwrap_or(value.len());
     let number: u32 = value[..digits].parse().unwrap_or(0);
     format!("{}{}", number.saturating_add(by), &value[digits..])
 }
 
-/// The numbers behind a name are raised.
+/// The value with the number after each occurrence of `name` increased by `by`.
 fn lengthened(value: &str, name: &str, by: u32) -> String {
     let mut parts = value.split(name);
     let first = parts.next().unwrap_or_default().to_owned();

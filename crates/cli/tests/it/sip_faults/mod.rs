@@ -1,5 +1,5 @@
-//! Faults that a relay plants between `netrig sip conform` and servers: each is detected, and each test purpose detects at
-//! least one. FAULTS.md has the list.
+//! Faults that a relay plants between `netrig sip conform` and servers: each fault is detected, and each test purpose
+//! detects at least one fault. FAULTS.md has the list.
 
 mod faults;
 mod passing;
@@ -19,17 +19,17 @@ use crate::common::sip_server::{PASSWORD_ENV, SipServer};
 
 const ROLES: [&str; 4] = ["registrar", "proxy", "redirect", "uas"];
 
-/// Ids with their verdicts; those without are left out.
+/// The verdicts of test purposes by their ids. Purposes without a verdict are left out.
 type Verdicts = BTreeMap<String, String>;
 
-/// A server in a role.
+/// A server in one role.
 struct FaultSubject {
     role: &'static str,
     udp: SocketAddr,
     tcp: SocketAddr,
-    /// The server claims all that it shows without a fault.
+    /// The file of claims: the server claims all capabilities that it has without a fault.
     claims: tempfile::NamedTempFile,
-    /// Held for the time of the test.
+    /// The server runs as long as this value exists.
     _server: ServerWithFaults,
 }
 
@@ -39,7 +39,8 @@ enum ServerWithFaults {
 }
 
 impl FaultSubject {
-    /// Kamailio as registrar, proxy or redirect server, and netrig's own user agent. `None` if Kamailio is not installed.
+    /// Starts Kamailio as a registrar, proxy or redirect server, or netrig's own user agent. `None` if Kamailio is not
+    /// installed.
     fn start(role: &'static str, only: &[&str]) -> Option<Self> {
         if role == "uas" {
             let server = SipServer::start(&[
@@ -67,7 +68,7 @@ impl FaultSubject {
         Some(Self::claiming(role, only, [address; 2], ServerWithFaults::Kamailio(server)))
     }
 
-    /// With a file of capabilities: a fault that breaks one breaks what the server claims.
+    /// Writes the file of claims, so that a fault that removes a capability breaks a claim.
     fn claiming(
         role: &'static str,
         only: &[&str],
@@ -85,7 +86,7 @@ impl FaultSubject {
         subject
     }
 
-    /// The verdicts of a run with a fault. `only` are the ids; all if there are none.
+    /// The verdicts of a run with a fault. `only` selects test purposes; if it is empty, all are tested.
     fn with_fault(&self, fault: &'static PlantedFault, only: &[&str]) -> Verdicts {
         if OF_CONNECTIONS.contains(&fault.name) {
             self.over_connections(fault.name, only)
@@ -99,7 +100,7 @@ impl FaultSubject {
         self.verdicts(&format!("udp:{}", relay.address), only)
     }
 
-    /// With the name of a fault; any other name is none.
+    /// The verdicts of a run over TCP. If `fault` is not the name of a fault, there is no fault.
     fn over_connections(&self, fault: &'static str, only: &[&str]) -> Verdicts {
         let relay = FaultyRelay::over_connections(self.tcp, fault);
         self.verdicts(&format!("tcp:{}", relay.address), only)
@@ -123,7 +124,7 @@ impl FaultSubject {
         let rows = document["purposes"].as_array().unwrap().iter();
         let verdict = |row: &Value| {
             let (id, verdict) = (row["id"].as_str()?, row["verdict"].as_str()?);
-            // A deviation from a recommendation is reported as INCONC: it is no failure, but it is detected.
+            // A deviation from a recommendation is reported as INCONC. Here it counts as detected.
             let is_deviation =
                 row["observation"].as_str().is_some_and(|text| text.starts_with("only recommended"));
             Some((id.to_owned(), if is_deviation { "FAIL" } else { verdict }.to_owned()))
@@ -132,8 +133,8 @@ impl FaultSubject {
     }
 }
 
-/// Ids that passed without the fault, and fail with it. A purpose that cannot be carried out any more, or has no verdict, has
-/// detected nothing.
+/// The ids of test purposes that pass without the fault and fail with it. A purpose that has no verdict with the fault
+/// does not detect it.
 fn caught(without: &Verdicts, with: &Verdicts) -> BTreeSet<String> {
     let is = |verdicts: &Verdicts, id: &str, wanted: &str| {
         verdicts.get(id).is_some_and(|verdict| verdict == wanted)
@@ -141,7 +142,7 @@ fn caught(without: &Verdicts, with: &Verdicts) -> BTreeSet<String> {
     without.keys().filter(|id| is(without, id, "PASS") && is(with, id, "FAIL")).cloned().collect()
 }
 
-/// A fault of a registrar, and a purpose that detects it.
+/// Faults of a registrar, each with a test purpose that detects it.
 const OF_REGISTRARS: &[(&str, &str)] = &[
     ("nothing-again", "REG-WAY-05"),
     ("no-to-tag", "REG-MSG-03"),
@@ -164,7 +165,7 @@ const OF_REGISTRARS: &[(&str, &str)] = &[
     ("dies-of-the-strange", "REG-TORTURE-BCAST"),
 ];
 
-/// The same of a proxy.
+/// Faults of a proxy, each with a test purpose that detects it.
 const OF_PROXIES: &[(&str, &str)] = &[
     ("hops-not-counted", "PRX-FWD-03"),
     ("no-max-forwards", "PRX-FWD-10"),
@@ -192,7 +193,7 @@ const OF_PROXIES: &[(&str, &str)] = &[
     ("reasons-changed", "PRX-RSP-07"),
 ];
 
-/// The same of a redirect server.
+/// Faults of a redirect server, each with a test purpose that detects it.
 const OF_REDIRECT_SERVERS: &[(&str, &str)] = &[
     ("bindings-stay", "RED-RED-09"),
     ("one-contact", "RED-RED-03"),
@@ -208,7 +209,7 @@ const OF_REDIRECT_SERVERS: &[(&str, &str)] = &[
     ("empty-lines-end-it", "RED-MSG-11"),
 ];
 
-/// The same of a user agent.
+/// Faults of a user agent, each with a test purpose that detects it.
 const OF_USER_AGENTS: &[(&str, &str)] = &[
     ("cancel-refused", "UAS-CANCEL-01"),
     ("statuses-changed", "UAS-CANCEL-02"),
@@ -231,7 +232,7 @@ const OF_USER_AGENTS: &[(&str, &str)] = &[
     ("target-stays", "UAS-MOD-03"),
 ];
 
-/// Each purpose passes without its fault, and fails with it.
+/// Checks that each test purpose passes without its fault and fails with it.
 fn each_is_caught(role: &'static str, faults: &[(&str, &str)]) {
     let mut ids: Vec<&str> = faults.iter().map(|(_, id)| *id).collect();
     ids.dedup();
@@ -269,7 +270,7 @@ fn planted_faults_of_a_user_agent_are_caught() {
     each_is_caught("uas", OF_USER_AGENTS);
 }
 
-/// The list in FAULTS.md.
+/// FAULTS.md lists all faults in the same order.
 #[test]
 fn the_faults_that_are_planted_are_those_of_the_list() {
     let listed =
@@ -282,7 +283,8 @@ mod validate {
 
     const RUNS_WITHOUT_FAULT: usize = 3;
 
-    /// The verdicts of purposes that pass in each of these runs; prints those that pass only in some.
+    /// The verdicts of the test purposes that pass in all of these runs. Prints the purposes that pass only in some of
+    /// them.
     fn steady(runs: impl Iterator<Item = Verdicts>) -> Verdicts {
         let runs: Vec<Verdicts> = runs.collect();
         let passes = |run: &Verdicts, id: &str| run.get(id).is_some_and(|verdict| verdict == "PASS");
@@ -297,7 +299,7 @@ mod validate {
         steady
     }
 
-    /// All purposes against all faults.
+    /// All test purposes with all faults.
     #[test]
     #[ignore = "an hour: make validate runs it"]
     fn each_purpose_catches_a_fault_and_each_fault_is_caught() {
@@ -305,7 +307,7 @@ mod validate {
         let mut idle = BTreeSet::new();
         for role in ROLES {
             let Some(subject) = FaultSubject::start(role, &[]) else { return };
-            // A purpose that fails occasionally by itself would seem to detect any fault.
+            // A purpose that fails occasionally without a fault would seem to detect every fault.
             let datagrams = steady((0..RUNS_WITHOUT_FAULT).map(|_| subject.over_datagrams(None, &[])));
             let connections = steady((0..RUNS_WITHOUT_FAULT).map(|_| subject.over_connections("none", &[])));
             let mut passing: BTreeSet<String> = datagrams.keys().chain(connections.keys()).cloned().collect();
@@ -318,7 +320,8 @@ mod validate {
                 let without = if is_of_connections { &connections } else { &datagrams };
                 let mut found = caught(without, &subject.with_fault(fault, &[]));
                 if !found.is_empty() {
-                    // Once more, alone: the fault is the cause, and not the time.
+                    // These purposes are tested again without the others, so that the fault is the cause of the failure
+                    // and not the load or the timing.
                     let ids: Vec<&str> = found.iter().map(String::as_str).collect();
                     let again = caught(without, &subject.with_fault(fault, &ids));
                     found.retain(|id| again.contains(id));

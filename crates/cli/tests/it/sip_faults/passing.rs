@@ -1,54 +1,55 @@
-//! A message in the relay, and the changes to it.
+//! A message in the relay, and methods that change it.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
 use std::time::Duration;
 
-/// The relay's state for a planted fault.
+/// The state of the relay that planted faults need.
 #[derive(Debug, Default)]
 pub struct FaultMemory {
-    /// Messages to the tester so far.
+    /// All messages to the tester so far.
     pub seen: BTreeSet<String>,
-    /// Ends of the tester that have got a 400.
+    /// Addresses of the tester that have got a 400.
     pub refused: BTreeSet<SocketAddr>,
     /// Branches of requests that had credentials.
     pub with_credentials: BTreeSet<String>,
     /// Branches of requests within a dialog.
     pub within_dialogs: BTreeSet<String>,
-    /// The end of the tester that got the first INVITE of a Call-ID.
+    /// The address of the tester that got the first INVITE with a Call-ID.
     pub first_callee: BTreeMap<String, SocketAddr>,
-    /// The first Contact of the tester in each Call-ID.
+    /// The first Contact of the tester for each Call-ID.
     pub first_contact: BTreeMap<String, String>,
-    /// Ends of the tester for which the server is dead.
+    /// Addresses of the tester to which nothing is forwarded any more.
     pub dead: BTreeSet<SocketAddr>,
-    /// Contacts of all registrations.
+    /// The contacts of all registrations.
     pub contacts: BTreeSet<String>,
-    /// Messages that got a unique value.
+    /// Number of messages in which a unique value was inserted.
     pub count: u32,
 }
 
-/// A message in transit. Each byte of it is a letter of `text` (ISO 8859-1), so text that is not UTF-8 passes unchanged.
+/// A message in transit. Each byte is a character of `text` (ISO 8859-1), so that text that is not UTF-8 passes
+/// unchanged.
 #[derive(Debug)]
 pub struct PassingMessage<'a> {
-    /// From the server to the tester, or the other way.
+    /// Whether the message goes from the server to the tester.
     pub to_tester: bool,
-    /// The end of the tester.
+    /// The address of the tester.
     pub tester: SocketAddr,
-    /// The server's address, as it occurs in messages.
+    /// The address of the server, as it occurs in messages.
     pub server: SocketAddr,
     pub text: String,
     pub memory: &'a mut FaultMemory,
-    /// It is dropped.
+    /// Whether the message is dropped.
     pub is_dropped: bool,
-    /// It waits for this time.
+    /// The message is delayed by this time.
     pub delay: Duration,
-    /// It goes to the port after the tester's.
+    /// Whether the message is sent to the port after the tester's.
     pub to_next_port: bool,
-    /// Additional messages, each with its delay.
+    /// Additional messages with their delays.
     pub copies: Vec<(Duration, String)>,
-    /// Messages to the end of the tester with the last Via.
+    /// A message to the address of the tester in the last Via.
     pub to_caller: Option<String>,
-    /// Messages to the end of the tester that its Request-URI names.
+    /// A message to the address of the tester in its Request-URI.
     pub to_contact: Option<String>,
 }
 
@@ -61,7 +62,7 @@ impl PassingMessage<'_> {
         self.to_tester && self.is_request()
     }
 
-    /// Status of a response to the tester; 0 for all others.
+    /// The status of a response to the tester; 0 for all other messages.
     pub fn status(&self) -> u16 {
         if self.to_tester { self.any_status() } else { 0 }
     }
@@ -71,19 +72,19 @@ impl PassingMessage<'_> {
         digits.and_then(|digits| digits.parse().ok()).unwrap_or(0)
     }
 
-    /// Method of CSeq.
+    /// The method in CSeq.
     pub fn method(&self) -> String {
         let cseq = self.value("CSeq").unwrap_or_default();
         cseq.split_whitespace().nth(1).unwrap_or_default().to_owned()
     }
 
-    /// The first value of a header field.
+    /// The value of the first header field with this name.
     pub fn value(&self, name: &str) -> Option<String> {
         let mut lines = self.head().0.lines();
         lines.find_map(|line| value_of(line, name)).map(str::to_owned)
     }
 
-    /// All values of a header field, a line each.
+    /// The values of all header fields with this name.
     pub fn values(&self, name: &str) -> Vec<String> {
         self.head().0.lines().filter_map(|line| value_of(line, name)).map(str::to_owned).collect()
     }
@@ -103,7 +104,7 @@ impl PassingMessage<'_> {
         self.value("To").is_some_and(|to| to.contains("tag="))
     }
 
-    /// Head with its last line end, and body.
+    /// The start line and the header fields, and the rest with the empty line and the body.
     fn head(&self) -> (&str, &str) {
         self.text.find("\r\n\r\n").map_or((&*self.text, ""), |end| self.text.split_at(end + 2))
     }
@@ -112,7 +113,7 @@ impl PassingMessage<'_> {
         self.head().1.get(2..).unwrap_or_default().to_owned()
     }
 
-    /// Each header field of this name is replaced, or removed.
+    /// Replaces the value of each header field with this name, or removes the header field if `change` returns `None`.
     pub fn edit(&mut self, name: &str, change: impl Fn(&str) -> Option<String>) {
         let (head, rest) = self.head();
         let edited: String = head
@@ -131,14 +132,14 @@ impl PassingMessage<'_> {
         }
     }
 
-    /// A header field below the first line.
+    /// Inserts a header field after the start line.
     pub fn add(&mut self, field: &str) {
         if let Some(end) = self.text.find("\r\n") {
             self.text.insert_str(end + 2, &format!("{field}\r\n"));
         }
     }
 
-    /// Lines of a header field after a change of their order or number.
+    /// Replaces all header fields with this name by those that `change` returns.
     pub fn rearrange(&mut self, name: &str, change: impl Fn(Vec<String>) -> Vec<String>) {
         let values = self.values(name);
         self.remove(&[name]);
@@ -164,7 +165,7 @@ impl PassingMessage<'_> {
         self.edit("Content-Length", |_| Some(body.len().to_string()));
     }
 
-    /// The body of a message to the tester, if it has one.
+    /// Changes the body of a message to the tester, if it has one.
     pub fn edit_body(&mut self, change: impl Fn(&str) -> String) {
         let body = self.body();
         if self.to_tester && !body.is_empty() {

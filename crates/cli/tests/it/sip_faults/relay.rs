@@ -1,7 +1,7 @@
 //! A relay between the tester and a server that plants one fault.
 //!
-//! Each end of the tester has a socket of the relay towards the server. The relay rewrites addresses in messages, so the
-//! server's messages to a contact pass the relay as well.
+//! For each address of the tester, the relay has a socket towards the server. It replaces addresses in messages, so
+//! that messages of the server to a contact also pass the relay.
 
 use std::io::{Read as _, Write as _};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream, UdpSocket};
@@ -13,10 +13,10 @@ use std::time::{Duration, Instant};
 use super::faults::PlantedFault;
 use super::passing::{FaultMemory, PassingMessage};
 
-/// The longest wait before the relay checks whether it must end.
+/// Interval between two checks of the stop flag.
 const LOOK: Duration = Duration::from_millis(20);
 
-/// Runs until it is dropped.
+/// The relay, which runs until it is dropped.
 pub struct FaultyRelay {
     pub address: SocketAddr,
     stop: Arc<AtomicBool>,
@@ -24,14 +24,14 @@ pub struct FaultyRelay {
 }
 
 impl FaultyRelay {
-    /// Over UDP. Without a fault it forwards everything.
+    /// Starts a relay over UDP. Without a fault it forwards everything.
     pub fn over_datagrams(server: SocketAddr, fault: Option<&'static PlantedFault>) -> Self {
         let front = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
         let address = front.local_addr().unwrap();
         Self::start(address, move |stop| RelayedDatagrams::new(front, server, fault).run(stop))
     }
 
-    /// Over TCP: connections of the tester to the server.
+    /// Starts a relay over TCP for connections of the tester to the server.
     pub fn over_connections(server: SocketAddr, fault: &'static str) -> Self {
         let front = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
         front.set_nonblocking(true).unwrap();
@@ -61,16 +61,16 @@ impl Drop for FaultyRelay {
     fn drop(&mut self) {
         self.stop.store(true, Ordering::Relaxed);
         for thread in self.threads.drain(..) {
-            // A relay that panicked has failed the test already.
+            // An error is ignored: if the thread panicked, the test has failed.
             let _ = thread.join();
         }
     }
 }
 
-/// A waiting message.
+/// A message that waits for its time.
 struct DelayedMessage {
     due: Instant,
-    /// Its source socket: that of an end of the tester, or the front.
+    /// Index of the socket that sends the message; `None` for the socket towards the tester.
     from: Option<usize>,
     to: SocketAddr,
     bytes: Vec<u8>,
@@ -80,7 +80,7 @@ struct RelayedDatagrams {
     front: UdpSocket,
     server: SocketAddr,
     fault: Option<&'static PlantedFault>,
-    /// The ends of the tester, and the socket that stands for each.
+    /// The addresses of the tester, each with the relay's socket for it.
     ends: Vec<(SocketAddr, UdpSocket)>,
     waiting: Vec<DelayedMessage>,
     memory: FaultMemory,
@@ -114,7 +114,7 @@ impl RelayedDatagrams {
             let due: Vec<DelayedMessage> = due;
             for DelayedMessage { from, to, bytes, .. } in due {
                 let socket = from.map_or(&self.front, |end| &self.ends[end].1);
-                // Without a listener the message is lost, as it would be without a relay.
+                // An error is ignored: without a listener the message is lost, as it would be without the relay.
                 let _ = socket.send_to(&bytes, to);
             }
             if is_idle {
@@ -173,7 +173,7 @@ impl RelayedDatagrams {
             }
         }
         if let Some(text) = to_caller {
-            // Without the server's Via, to the end of the tester that the last Via names.
+            // Without the server's Via, the message is sent to the address of the tester in the last Via.
             let text = self.towards_tester(&text);
             let vias = text.match_indices("\r\nVia: ").map(|(place, _)| place).collect::<Vec<_>>();
             let caller = vias.last().and_then(|place| address_in(&text[*place..]));
@@ -189,7 +189,8 @@ impl RelayedDatagrams {
         }
     }
 
-    /// Addresses of the tester become those of the relay, and the relay's front becomes the server.
+    /// Replaces addresses of the tester by those of the relay's sockets, and the address of the relay by that of the
+    /// server.
     fn towards_server(&mut self, text: &str) -> String {
         let (front, server) = (self.front.local_addr().unwrap().port(), self.server.port());
         each_port(text, |port| {
@@ -215,8 +216,8 @@ impl RelayedDatagrams {
     }
 }
 
-/// Each port after 127.0.0.1, and after the name that the tester gives itself, except those in the `uri` of credentials, which
-/// are part of the computed response.
+/// Changes each port after 127.0.0.1 and after the tester's own host name. Ports in the `uri` of credentials stay,
+/// because the digest covers them.
 fn each_port(text: &str, mut change: impl FnMut(u16) -> u16) -> String {
     let mut out = String::with_capacity(text.len());
     for (place, part) in text.split("uri=\"").enumerate() {
@@ -263,7 +264,7 @@ fn bytes_of(text: &str) -> Vec<u8> {
     text.chars().filter_map(|letter| u8::try_from(u32::from(letter)).ok()).collect()
 }
 
-/// Where the first message ends.
+/// The length of the first message; `None` if it is incomplete.
 fn end_of_first(bytes: &[u8]) -> Option<usize> {
     let head = bytes.windows(4).position(|window| window == b"\r\n\r\n")? + 4;
     let text = latin1(&bytes[..head]);
@@ -271,7 +272,7 @@ fn end_of_first(bytes: &[u8]) -> Option<usize> {
     Some(bytes.len().min(head + length))
 }
 
-/// Carries bytes between a connection of the tester and one to the server.
+/// Forwards bytes between a connection of the tester and one to the server, with a fault.
 fn connection(tester: TcpStream, server: SocketAddr, fault: &str, stop: &AtomicBool) {
     let Ok(towards) = TcpStream::connect(server) else { return };
     let mut ends = [tester, towards];
@@ -295,7 +296,7 @@ fn connection(tester: TcpStream, server: SocketAddr, fault: &str, stop: &AtomicB
             let end = bytes.windows(4).position(|window| window == b"\r\n\r\n").map(|place| place + 4);
             match fault {
                 "first-message-only" if is_of_tester => bytes = &bytes[..end_of_first(bytes).unwrap_or(len)],
-                // The Via of the tester names a port without a listener.
+                // The Via of such a request has a port without a listener.
                 "answers-leave-the-connection" if !is_of_tester && latin1(bytes).contains("127.0.0.1:9;") => {
                     continue;
                 }

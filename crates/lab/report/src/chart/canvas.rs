@@ -10,21 +10,21 @@ use netrig_core::xml::escaped;
 pub(super) enum DrawingTarget {
     /// A document of its own, in the colours of this theme.
     Document(Theme),
-    /// A page that shows title and caption itself, and whose style sheet styles the classes.
+    /// A page that shows title and caption itself. Its style sheet styles the classes of the drawing.
     Page {
-        /// Whether the marks have their texts.
+        /// Whether each mark has the text that it shows to a pointer.
         tips: bool,
     },
 }
 
-/// The SVG text so far, and the colours.
+/// The SVG text written up to now, and the colours.
 pub(super) struct Canvas {
     pub palette: Palette,
     target: DrawingTarget,
     pub out: String,
 }
 
-// Writing to a String cannot fail; this is the only place that ignores the result.
+// Writing to a String cannot fail. Only this macro ignores the result.
 macro_rules! put {
     ($canvas:expr, $($text:tt)*) => {
         let _ = writeln!($canvas.out, $($text)*);
@@ -38,7 +38,7 @@ impl Canvas {
         Self { palette: theme.palette(), target, out: String::new() }
     }
 
-    /// An attribute that the style sheet of a page sets, with a leading space; empty on a page.
+    /// The attribute with this value, with a leading space. Empty on a page, whose style sheet sets the attribute.
     pub fn paint(&self, attribute: &str, value: &str) -> String {
         match self.target {
             DrawingTarget::Document(_) => format!(r#" {attribute}="{value}""#),
@@ -55,7 +55,7 @@ impl Canvas {
         }
     }
 
-    /// Draws a text. Its class determines its colour. `extra` holds further attributes, with a leading space.
+    /// Draws a text. Its class determines its colour. `extra` has further attributes, with a leading space.
     pub fn text(&mut self, class: &str, at: (f64, f64), size: f64, anchor: &str, extra: &str, words: &str) {
         let fill = if class.contains("muted") { self.palette.muted } else { self.palette.text };
         let fill = self.paint("fill", fill);
@@ -66,8 +66,8 @@ impl Canvas {
         );
     }
 
-    /// The strokes of a series: the attribute with its colour, the colour, and the class that sets it on a page. Without
-    /// a series, those of text.
+    /// The stroke of a series: the attribute that sets its colour, the colour, and the class that sets the colour on a
+    /// page. Without a series, the stroke of text.
     pub fn ink(&self, series: Option<usize>) -> (String, &'static str, String) {
         let colours = self.palette.series;
         let (colour, hue) = match series.map(|n| n % colours.len()) {

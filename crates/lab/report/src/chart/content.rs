@@ -11,14 +11,15 @@ pub struct Chart {
     pub x: Axis,
     /// The vertical axis.
     pub y: Axis,
-    /// The names of the series in the order of the legend; layers refer to them by place. A series without a name is not in
-    /// the legend.
+    /// The names of the series in the order of the legend. Layers refer to a series by its index. A series without a
+    /// name is not in the legend.
     pub series: Vec<String>,
     /// The names of the dashed lines: `M/M/1`. Each has its own dash pattern.
     pub theory: Vec<String>,
-    /// At least one panel; in a grid, row by row.
+    /// The panels, at least one. The panels of a grid are in row-major order.
     pub panels: Vec<Panel>,
-    /// The headings of rows and columns if the panels form a grid; otherwise panels are side by side as the width allows.
+    /// The headings of rows and columns if the panels form a grid. Without a grid, as many panels are side by side as
+    /// the width allows.
     pub grid: Option<PanelGrid>,
     /// A note below the caption, without markup.
     pub note: String,
@@ -52,27 +53,27 @@ pub enum AxisKind {
     },
     /// Linear, with ticks only at these values: the levels of a factor.
     Levels(Vec<f64>),
-    /// Logarithmic. Values at or below zero are left out.
+    /// Logarithmic. Values at or below zero are omitted.
     Log,
-    /// Categories with these names, side by side; a value is a place in the list.
+    /// Categories with these names, side by side. A value is an index into the list.
     Categories(Vec<String>),
 }
 
 /// One plot of a figure.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Panel {
-    /// The levels of this panel: `down for 5 s`; empty for a single panel.
+    /// The levels of this panel, such as `down for 5 s`. Empty for a single panel.
     pub title: String,
-    /// The layers, back to front.
+    /// The layers in drawing order: later layers cover earlier ones.
     pub layers: Vec<Layer>,
-    /// Shaded spans of the horizontal axis, each with a text: an outage.
+    /// Shaded spans of the horizontal axis, each with a text, such as an outage.
     pub spans: Vec<(f64, f64, String)>,
 }
 
 /// One set of marks.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Layer {
-    /// The place in [`Chart::series`]. A layer with `None` belongs to no series and has the colour of text.
+    /// The index in [`Chart::series`]. A layer with `None` belongs to no series and has the colour of text.
     pub series: Option<usize>,
     /// The kind of marks.
     pub marks: Marks,
@@ -87,19 +88,19 @@ pub enum Marks {
     Measured,
     /// Values of a paper: hollow marks, not joined.
     Paper,
-    /// A paper's value for the whole axis: a dotted line across the panel, with a hollow mark at its end.
+    /// A paper's value that applies to the whole axis: a dotted line across the panel, with a hollow mark at its end.
     PaperLevel,
-    /// A closed form: a dashed line, with the dash pattern of its place in [`Chart::theory`].
+    /// A closed form: a dashed line. Its dash pattern depends on this index in [`Chart::theory`].
     Theory(usize),
-    /// A trace: a line of steps.
+    /// A trace: a step line.
     Trace,
     /// Events: small marks, not joined.
     Events,
-    /// Ranges: an upright bar over each mark's interval.
+    /// Ranges: a vertical bar over the interval of each mark.
     Bars,
 }
 
-/// One point.
+/// One mark.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ChartMark {
     /// The horizontal value.
@@ -108,7 +109,7 @@ pub struct ChartMark {
     pub y: f64,
     /// The vertical interval, if there is one.
     pub interval: Option<(f64, f64)>,
-    /// The text of its tip: value, interval, n.
+    /// The text that the mark shows to a pointer: value, interval, n.
     pub says: String,
 }
 

@@ -21,8 +21,8 @@ impl Chart {
         Drawing::new(self, width, DrawingTarget::Document(theme)).finish()
     }
 
-    /// Draws the chart for a page that shows title and caption itself, and styles the classes. With `tips`, marks
-    /// have their texts.
+    /// Draws the chart for a page that shows title and caption itself, and styles the classes. With `tips`, each mark
+    /// has the text that it shows to a pointer.
     pub fn plot(&self, width: f64, tips: bool) -> String {
         Drawing::new(self, width, DrawingTarget::Page { tips }).finish()
     }
@@ -137,7 +137,7 @@ impl<'a> Drawing<'a> {
         })
     }
 
-    /// Whether series `n` has marks of its own.
+    /// Whether the legend shows a mark for series `n`.
     fn marked(&self, n: usize) -> bool {
         !self.joined(n) || self.layers_of(n).any(|marks| matches!(marks, Marks::Measured | Marks::Events))
     }
@@ -164,7 +164,7 @@ impl<'a> Drawing<'a> {
                 self.canvas,
                 r#"<rect class="span" x="{from:.1}" y="{top:.1}" width="{wide:.1}" height="{height:.1}"{fill}>{tip}</rect>"#
             );
-            // A text that would touch the previous one or the frame appears only as a tip.
+            // If a text would touch the previous text or the frame, it appears only as a tip.
             let (middle, half) = (from + wide / 2.0, width(word) * SMALL / 2.0);
             if middle - half >= free_from && middle + half <= right {
                 let baseline = top + SMALL + 2.0 + free_below(panel, frame, (middle - half, middle + half));
@@ -186,7 +186,7 @@ impl<'a> Drawing<'a> {
                 self.canvas.text("muted tick", (left - 7.0, y + SMALL * 0.35), SMALL, "end", "", label);
             }
         }
-        // A line at zero inside the panel is the reference for differences.
+        // A line at zero inside the panel is the reference for comparing differences.
         if let Some(zero) = frame.y.place(0.0).filter(|y| *y < bottom - 1.0 && *y > area.top + 1.0) {
             put!(
                 self.canvas,
@@ -224,7 +224,7 @@ impl<'a> Drawing<'a> {
         }
     }
 
-    /// The title of a panel above it, and the title of a grid's row beside its last panel.
+    /// Draws the title above a panel, and the title of a grid's row beside the last panel of the row.
     fn titles(&mut self, frame: &PanelFrame) {
         let area = frame.area;
         for (n, line) in frame.title.iter().rev().enumerate() {
@@ -250,7 +250,8 @@ impl<'a> Drawing<'a> {
     }
 }
 
-/// The distance below the panel's upper edge at which a line of text between these two pixels covers nothing; 0 if there is none.
+/// The distance below the panel's upper edge at which a line of text between these two horizontal pixels covers
+/// nothing. 0 if there is no such distance.
 fn free_below(panel: &Panel, frame: &PanelFrame, across: (f64, f64)) -> f64 {
     let taken: Vec<_> = panel.layers.iter().flat_map(|layer| taken(layer, frame, across)).collect();
     let line = SMALL + 6.0;
@@ -262,7 +263,7 @@ fn free_below(panel: &Panel, frame: &PanelFrame, across: (f64, f64)) -> f64 {
     rows.take_while(|below| below + line < frame.area.height).find(is_free).unwrap_or(0.0)
 }
 
-/// The keys of the legend: the series, the paper's values and the dashed lines.
+/// The entries of the legend: the series, the paper's values and the dashed lines.
 fn keys(chart: &Chart) -> Vec<(LegendKey, String)> {
     let named =
         |(n, name): (usize, &String)| (!name.is_empty()).then(|| (LegendKey::Series(n), name.clone()));

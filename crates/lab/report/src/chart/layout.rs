@@ -8,10 +8,11 @@ use super::text::{BOLD, LABEL, SMALL, TITLE, lines, shortened, width};
 /// The margin around the drawing, pixels.
 pub(crate) const MARGIN: f64 = 14.0;
 const LEGEND_ROW: f64 = 20.0;
-/// From the left edge of a legend entry to its text, pixels.
+/// Distance from the left edge of a legend entry to its text, pixels.
 pub(crate) const KEY: f64 = 34.0;
-/// From the frame to the first and the last level: a share of the panel's width, with a limit in pixels. If a paper has a value for
-/// the whole axis, `BESIDE_LEVEL` is the lower limit, because its mark is at the end of the axis.
+/// Distance from the frame to the first and the last level: a share of the panel's width, with an upper limit in
+/// pixels. If a paper has a value for the whole axis, `BESIDE_LEVEL` is the lower limit, because the mark of this value
+/// is at the end of the axis.
 const INSET: (f64, f64) = (0.1, 28.0);
 const BESIDE_LEVEL: f64 = 24.0;
 /// For slanted labels: sine and cosine of 35 degrees, and the largest length in pixels.
@@ -23,13 +24,13 @@ pub(crate) struct PanelFrame {
     pub area: Area,
     pub x: Scale,
     pub y: Scale,
-    /// The title above it, in lines.
+    /// The title above the panel, in lines.
     pub title: Vec<String>,
-    /// The title beside it; empty except at the end of a grid's row.
+    /// The title beside the panel. Empty except for the last panel of a grid's row.
     pub row_title: String,
-    /// Whether the vertical axis is labelled here.
+    /// Whether the vertical axis is labelled at this panel.
     pub first_in_row: bool,
-    /// Whether the horizontal axis is labelled here.
+    /// Whether the horizontal axis is labelled at this panel.
     pub last_in_column: bool,
 }
 
@@ -46,7 +47,7 @@ pub(crate) struct LegendEntry {
 pub(crate) enum LegendKey {
     Series(usize),
     Paper,
-    /// A curve, by its place in the chart's `theory`.
+    /// A curve, by its index in the chart's `theory`.
     Theory(usize),
 }
 
@@ -55,7 +56,7 @@ pub(crate) enum LegendKey {
 pub(crate) enum TickLabels {
     /// In lines of at most this width, pixels.
     Lines(u32),
-    /// Slanted, because a word is wider than the room for it.
+    /// Slanted, because a word is wider than the space for it.
     Slanted,
 }
 
@@ -66,7 +67,7 @@ pub(crate) enum CaptionPlacement {
     Outside,
 }
 
-/// The whole figure.
+/// The layout of a whole figure.
 pub(crate) struct ChartLayout {
     pub width: f64,
     pub height: f64,
@@ -75,9 +76,9 @@ pub(crate) struct ChartLayout {
     pub caption_top: f64,
     pub legend: Vec<LegendEntry>,
     pub frames: Vec<PanelFrame>,
-    /// All panels together.
+    /// The area of all panels together.
     pub plots: Area,
-    /// From the last horizontal axis to the top of its title.
+    /// Distance from the last horizontal axis to the top of its title, pixels.
     pub under_axis: f64,
     pub under: TickLabels,
 }
@@ -94,7 +95,7 @@ impl ChartLayout {
         let (legend, legend_bottom) = legend(keys, legend_top, inner);
         let left = MARGIN + LABEL * 1.6 + vertical_labels(chart) * SMALL + 10.0;
         let right = total - MARGIN.max(last_label(chart) * SMALL / 2.0 + 2.0);
-        // A trace fills its frame, so its last label would touch the first one of the next panel.
+        // A trace fills its frame, so its last label would touch the first label of the next panel.
         let labels = if has(chart, Marks::Trace) { last_label(chart) * SMALL + 8.0 } else { 0.0 };
         let panels = Panels::new(chart, (left, right), legend_bottom, labels);
         let plots = panels.all();
@@ -140,7 +141,8 @@ fn vertical_labels(chart: &Chart) -> f64 {
     scale.ticks.iter().map(|(_, label)| width(label)).fold(2.0, f64::max)
 }
 
-/// The width of the last label of the horizontal axis, in multiples of the font size; half of it extends beyond the axis.
+/// The width of the last label of the horizontal axis, in multiples of the font size. Half of the label extends beyond
+/// the axis.
 fn last_label(chart: &Chart) -> f64 {
     match chart.x.scale {
         AxisKind::Categories(_) => 0.0,
@@ -177,7 +179,7 @@ fn has(chart: &Chart, marks: Marks) -> bool {
 fn frame(chart: &Chart, panels: &Panels<'_>, n: usize) -> PanelFrame {
     let area = panels.area(n);
     let across = ((area.width / 70.0) as usize).clamp(3, 9);
-    // Marks and intervals of the first and the last level need room; a trace has none and fills the frame.
+    // Marks and intervals of the first and the last level need space. A trace has no marks and fills the frame.
     let least = if has(chart, Marks::PaperLevel) { BESIDE_LEVEL } else { 0.0 };
     let fills = has(chart, Marks::Trace) || matches!(chart.x.scale, AxisKind::Categories(_));
     let inset = if fills { 0.0 } else { (INSET.0 * area.width).min(INSET.1).max(least) };
@@ -199,8 +201,8 @@ fn frame(chart: &Chart, panels: &Panels<'_>, n: usize) -> PanelFrame {
     }
 }
 
-/// The scale of an axis, which all panels share so that they can be compared. Theories do not affect it: a diverging theory (a queue
-/// near its limit) would compress the measured values.
+/// The scale of an axis, which all panels share so that they can be compared. Theory curves do not affect the scale,
+/// because a diverging curve (a queue near its limit) would compress the measured values.
 fn scale_of(
     axis: &Axis,
     chart: &Chart,

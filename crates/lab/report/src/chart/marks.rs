@@ -7,16 +7,16 @@ use super::canvas::{Canvas, put};
 use super::content::{AxisKind, Chart, ChartMark, Layer, Marks};
 use super::layout::PanelFrame;
 
-/// The distance below which marks touch, pixels.
+/// The distance below which two marks touch, pixels.
 const TOUCH: f64 = 9.0;
 
 /// Draws the layers of a chart's panels.
 pub(super) struct Marker {
-    /// The offset between two series if marks would overlap, pixels; 0 if they do not.
+    /// The horizontal offset between two series if their marks would overlap, pixels. 0 if they do not.
     apart: f64,
     /// Measured series, in the order of their offsets.
     beside: Vec<usize>,
-    /// Whether a line may join the marks: there are no values between categories.
+    /// Whether a line may join the marks. False for categories, which have no values between them.
     joins: bool,
 }
 
@@ -32,7 +32,7 @@ impl Marker {
         let measured = || measured().filter(|(layer, _)| layer.marks == Marks::Measured);
         let beside: BTreeSet<usize> = measured().filter_map(|(layer, _)| layer.series).collect();
         let words = matches!(chart.x.scale, AxisKind::Categories(_));
-        // The marks of one level must stay nearer to each other than to the next level.
+        // The marks of one level must be closer to each other than to the next level.
         let nearest = measured().map(|(layer, frame)| spacing(layer, frame)).fold(f64::INFINITY, f64::min);
         let room =
             nearest.min(frames.first().map_or(0.0, |frame| frame.area.width)) / beside.len().max(1) as f64;
@@ -102,7 +102,7 @@ impl Marker {
     }
 }
 
-/// The dash pattern of a theory's curve, by its place.
+/// The dash pattern of a theory curve, by its index.
 pub(super) fn dashes(curve: usize) -> &'static str {
     const DASHES: [&str; 4] = ["6 4", "2 3", "10 3 2 3", "14 5"];
     DASHES[curve % DASHES.len()]
@@ -112,7 +112,7 @@ fn placed<'a>(layer: &'a Layer, frame: &'a PanelFrame) -> impl Iterator<Item = P
     layer.points.iter().filter_map(|mark| Some((frame.x.place(mark.x)?, frame.y.place(mark.y)?, mark)))
 }
 
-/// The distance of the two nearest levels of a layer, pixels.
+/// The distance between the two nearest levels of a layer, pixels.
 fn spacing(layer: &Layer, frame: &PanelFrame) -> f64 {
     let mut across: Vec<f64> = placed(layer, frame).map(|(x, ..)| x).collect();
     across.sort_by(f64::total_cmp);
@@ -130,7 +130,7 @@ fn overlap(layers: &[Layer], frame: &PanelFrame) -> bool {
     })
 }
 
-/// The highest and the lowest pixel of a mark with its interval.
+/// The highest and the lowest pixel of a mark and its interval.
 fn extent((_, y, mark): Placed<'_>, frame: &PanelFrame) -> (f64, f64) {
     let foot = frame.area.top + frame.area.height;
     let ends = mark
@@ -159,7 +159,8 @@ pub(super) fn taken(layer: &Layer, frame: &PanelFrame, (left, right): (f64, f64)
     marks.chain(lines).collect()
 }
 
-/// At most four marks for each column of pixels: the first, the lowest, the highest and the last. The drawn line looks the same.
+/// At most four marks for each column of pixels: the first, the lowest, the highest and the last. The drawn line does
+/// not change.
 fn thinned<'a>(placed: &[Placed<'a>]) -> Vec<Placed<'a>> {
     let mut out = Vec::new();
     for column in placed.chunk_by(|a, b| a.0.floor() == b.0.floor()) {
@@ -176,7 +177,7 @@ fn thinned<'a>(placed: &[Placed<'a>]) -> Vec<Placed<'a>> {
     out
 }
 
-/// One mark for each pixel.
+/// At most one mark for each pixel.
 fn distinct<'a>(placed: &[Placed<'a>]) -> Vec<Placed<'a>> {
     let mut seen = BTreeSet::new();
     placed.iter().copied().filter(|(x, y, _)| seen.insert((x.round() as i64, y.round() as i64))).collect()
@@ -222,7 +223,8 @@ impl Canvas {
         put!(self, r#"<path class="line {hue}" d="{path}"{hollow}{stroke} stroke-width="1.5"{round}/>"#);
     }
 
-    /// Draws an interval. If its lower end is not on the axis, such as 0 on a logarithmic one, it extends to the frame and has no foot.
+    /// Draws an interval. If its lower end is not on the axis (such as 0 on a logarithmic axis), it extends to the
+    /// frame and has no foot.
     fn interval(&mut self, n: Option<usize>, x: f64, mark: &ChartMark, frame: &PanelFrame) {
         let Some((low, high)) = mark.interval else { return };
         let Some(high) = frame.y.place(high) else { return };
@@ -239,7 +241,7 @@ impl Canvas {
         );
     }
 
-    /// Draws bars over the marks' intervals, in one path. The shortest bars remain visible.
+    /// Draws bars over the intervals of the marks as one path. The shortest bars remain visible.
     fn bars(&mut self, n: Option<usize>, placed: &[Placed<'_>], frame: &PanelFrame) {
         let mut path = String::new();
         for (x, y, mark) in placed {
@@ -258,7 +260,7 @@ impl Canvas {
         let n = n.unwrap_or(0);
         let r = if filled { 3.8 } else { 6.5 };
         let d = outline(n, x, y, r);
-        // The sixth shape is a cross, which has no inside.
+        // The sixth shape is a cross, which has no area to fill.
         let (class, fill) = match (filled, n % SHAPES == CROSS) {
             (true, false) => ("mark", colour),
             (true, true) => ("mark cross", "none"),

@@ -1,4 +1,4 @@
-//! Charts: their content, and how they are drawn as SVG.
+//! Charts: their content, and the renderer that draws them as SVG.
 //!
 //! Start from [`Chart`]; [`Chart::svg`] draws it. The report, its page and exports use the same renderer.
 

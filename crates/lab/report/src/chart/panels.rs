@@ -9,9 +9,10 @@ pub(crate) const PANEL_LINE: f64 = 16.0;
 const GAP: f64 = 20.0;
 /// The space above the titles of a row, pixels.
 const OVER: f64 = 12.0;
-/// The smallest width of a panel in a grid, pixels. If the panels would be narrower, they are placed as if there were no grid.
+/// The smallest width of a panel in a grid, pixels. If the panels of a grid would be narrower, they are placed without
+/// a grid.
 const NARROWEST: f64 = 96.0;
-/// The approximate smallest width of a panel beside others, pixels.
+/// The approximate smallest width of a panel that has other panels beside it, pixels.
 const NARROW: f64 = 165.0;
 
 /// A rectangle.
@@ -24,7 +25,7 @@ pub(crate) struct Area {
 }
 
 impl Area {
-    /// Whether a vertical place lies inside.
+    /// Whether a vertical position is inside the area.
     pub fn has(&self, y: f64) -> bool {
         (self.top - 1.0..=self.top + self.height + 1.0).contains(&y)
     }
@@ -37,18 +38,19 @@ pub(crate) struct Panels<'a> {
     columns: usize,
     /// Width and height of each plot.
     plot: (f64, f64),
-    /// The gap between two columns.
+    /// The gap between two columns, pixels.
     gap: f64,
     /// The title above each panel, in lines.
     titles: Vec<Vec<String>>,
-    /// The height of the titles over a row.
+    /// The height of the titles above a row, pixels.
     title_height: f64,
-    /// The upper left corner of all panels.
+    /// The upper left corner of the area of all panels.
     corner: (f64, f64),
 }
 
 impl<'a> Panels<'a> {
-    /// Places the panels of a chart from `left` to `right` below `top`. The labels under two adjacent panels need a gap of `labels`.
+    /// Places the panels of a chart from `left` to `right` below `top`. The labels under two adjacent panels need a gap
+    /// of `labels` pixels.
     pub fn new(chart: &'a Chart, (left, right): (f64, f64), top: f64, labels: f64) -> Self {
         let gap = GAP.max(labels);
         let beside =
@@ -82,7 +84,7 @@ impl<'a> Panels<'a> {
         self.plot.0
     }
 
-    /// The plot of panel `n`.
+    /// The plot area of panel `n`.
     pub fn area(&self, n: usize) -> Area {
         let ((left, top), (width, height)) = (self.corner, self.plot);
         let (row, column) = (n / self.columns, n % self.columns);
@@ -108,19 +110,19 @@ impl<'a> Panels<'a> {
         self.titles[n].clone()
     }
 
-    /// The row title beside panel `n` if it is the last of its row in a grid; otherwise empty.
+    /// The row title beside panel `n`, if it is the last panel of a grid's row. Otherwise empty.
     pub fn row_title(&self, n: usize) -> String {
         let last = (n + 1).is_multiple_of(self.columns);
         let title = self.grid.filter(|_| last).and_then(|grid| grid.rows.get(n / self.columns));
         title.map_or_else(String::new, |title| shortened(title, self.plot.1 / (LABEL * BOLD)))
     }
 
-    /// Whether panel `n` is the first of a row, where the vertical axis is labelled.
+    /// Whether panel `n` is the first of its row. There the vertical axis is labelled.
     pub const fn begins_row(&self, n: usize) -> bool {
         n.is_multiple_of(self.columns)
     }
 
-    /// Whether there is no panel below panel `n`, where the horizontal axis is labelled.
+    /// Whether there is no panel below panel `n`. There the horizontal axis is labelled.
     pub const fn ends_column(&self, n: usize) -> bool {
         n + self.columns >= self.count
     }

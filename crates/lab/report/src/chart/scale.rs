@@ -11,7 +11,7 @@ pub struct Scale {
     log: bool,
     from: f64,
     to: f64,
-    /// Values with their labels; a tick with an empty label has no text.
+    /// Tick values and their labels. A tick with an empty label has no text.
     pub ticks: Vec<(f64, String)>,
 }
 
@@ -53,7 +53,8 @@ impl Scale {
 
     fn logarithmic(extent: Option<(f64, f64)>, from: f64, to: f64) -> Self {
         let (low, high) = extent.unwrap_or((1.0, 10.0));
-        // One more decade on either side, then cut at the last tick below and the first above.
+        // Ticks of one more decade on either side, then limited to the last tick below the values and the first tick
+        // above them.
         let powers = low.log10().floor() as i32 - 1..=high.log10().ceil() as i32 + 1;
         let all: Vec<f64> =
             powers.flat_map(|power| [1.0, 2.0, 5.0].map(|step| step * 10f64.powi(power))).collect();
@@ -63,7 +64,7 @@ impl Scale {
         Self { low: all[first].log10(), high: all[last].log10(), log: true, from, to, ticks }
     }
 
-    /// Clears labels until no two of them touch. `size` returns the room that a label needs, in pixels.
+    /// Clears labels until no two of them touch. `size` returns the space that a label needs, in pixels.
     pub fn thin(&mut self, size: impl Fn(&str) -> f64) {
         let places: Vec<_> = self.ticks.iter().map(|(v, label)| (self.place(*v), size(label))).collect();
         let touch = |a: usize, b: usize| match (places[a], places[b]) {
@@ -72,7 +73,7 @@ impl Scale {
         };
         let mut kept: Vec<usize> = Vec::new();
         if !self.log && self.is_even() {
-            // Every label, every second, every third …, counted from zero.
+            // Tries every label, every second, every third …, counted from zero.
             let zero = self.ticks.iter().position(|(v, _)| *v == 0.0).unwrap_or(0);
             let count = self.ticks.len();
             let every = |stride: usize| (0..count).filter(move |n| n.abs_diff(zero).is_multiple_of(stride));
@@ -80,7 +81,7 @@ impl Scale {
                 |stride: &usize| every(*stride).zip(every(*stride).skip(1)).all(|(a, b)| !touch(a, b));
             kept = every((1..count).find(is_clear).unwrap_or(count.max(1))).collect();
         } else {
-            // One label after the other; on a logarithmic axis, powers of ten first.
+            // Tries one label after the other. On a logarithmic axis, powers of ten first.
             let power = |n: usize| self.ticks[n].0.log10();
             let is_power = |n: &usize| self.log && (power(*n) - power(*n).round()).abs() < 1e-6;
             let (powers, others): (Vec<usize>, Vec<usize>) = (0..self.ticks.len()).partition(is_power);
@@ -116,7 +117,7 @@ impl Scale {
     }
 }
 
-/// The extent, widened on both sides if it is a single value.
+/// The extent. A single value is widened on both sides.
 fn apart((low, high): (f64, f64)) -> (f64, f64) {
     let half = if high == 0.0 { 0.5 } else { 0.05 * high.abs() };
     if high - low <= 1e-9 * high.abs().max(low.abs()) { (low - half, high + half) } else { (low, high) }

@@ -4,7 +4,7 @@
 pub(crate) const TITLE: f64 = 16.0;
 pub(crate) const LABEL: f64 = 12.5;
 pub(crate) const SMALL: f64 = 11.5;
-/// The ratio of the width of bold letters to normal ones.
+/// The width of bold letters divided by the width of normal letters.
 pub(crate) const BOLD: f64 = 1.12;
 
 /// The approximate width of `text` in multiples of the font size, for DejaVu Sans, the widest of the requested fonts.
@@ -22,8 +22,8 @@ pub(crate) fn width(text: &str) -> f64 {
         .sum()
 }
 
-/// `text` in lines of at most `max` (in multiples of the font size), broken between words. A longer word has a line of its own.
-/// Empty for an empty text.
+/// `text` in lines of at most `max` (in multiples of the font size), broken between words. A longer word gets its own
+/// line. No line for an empty text.
 pub(crate) fn lines(text: &str, max: f64) -> Vec<String> {
     let mut lines: Vec<String> = Vec::new();
     for word in text.split_whitespace() {

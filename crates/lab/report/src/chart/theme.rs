@@ -28,13 +28,13 @@ pub struct Palette {
     pub span: &'static str,
     /// Verdicts: supported, refuted, inconclusive, not tested.
     pub verdicts: [&'static str; 4],
-    /// Series, in the order of the legend. After the last one they repeat, with another shape.
+    /// Series, in the order of the legend. After the last one the colours repeat, with another shape of marks.
     pub series: [&'static str; 8],
 }
 
 impl Theme {
-    /// The colours. Series follow Okabe and Ito's order of hues, darkened or lightened to a contrast with the background of at
-    /// least 3:1 (WCAG 2.2, 1.4.11).
+    /// The colours of the theme. The series follow Okabe and Ito's order of hues. They are darkened or lightened until
+    /// their contrast with the background is at least 3:1 (WCAG 2.2, 1.4.11).
     pub const fn palette(self) -> Palette {
         match self {
             Self::Light => Palette {
@@ -67,8 +67,8 @@ impl Theme {
     }
 }
 
-/// The contrast ratio of two colours `#rrggbb` (WCAG 2.2, relative luminance), 1 to 21; `None` if one of them has another
-/// form.
+/// The contrast ratio of two colours `#rrggbb` (WCAG 2.2, relative luminance), 1 to 21. `None` if one of them is not of
+/// this form.
 #[cfg(test)]
 pub fn contrast(a: &str, b: &str) -> Option<f64> {
     let (a, b) = (luminance(a)?, luminance(b)?);

@@ -84,7 +84,7 @@ fn row(m: &mut Markup, report: &Report<'_>, place: &str, entry: &Agreement) {
     }
 }
 
-/// An agreement as a sign and a word, in the colour of the corresponding verdict.
+/// An agreement verdict as a symbol and a word, in the colour of the corresponding claim verdict.
 fn accord(m: &mut Markup, accord: AgreementVerdict) {
     let as_good = match accord {
         AgreementVerdict::Agrees => ClaimVerdict::Supported,

@@ -8,7 +8,7 @@ use crate::Report;
 use crate::board::{ClaimExhibit, ClaimLine, DecidingComparison};
 use netrig_core::xml::Markup;
 
-/// The width of a drawn interval, pixels.
+/// The width of an interval drawing, pixels.
 const DRAWN: f64 = 110.0;
 
 pub(super) fn section(m: &mut Markup, report: &Report<'_>) {

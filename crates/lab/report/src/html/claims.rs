@@ -12,13 +12,13 @@ use crate::wording::{level_in_words, sentence};
 use netrig_core::number::{Unit, p_value};
 use netrig_core::xml::Markup;
 
-/// The largest number of comparisons that are shown expanded.
+/// Largest number of comparisons for which the table is shown expanded.
 const OPEN: usize = 4;
 
-/// The number of comparisons beyond which their table may need more than one printed page.
+/// Number of comparisons above which their table may need more than one printed page.
 const LONG: usize = 30;
 
-/// The width of a drawn interval, pixels.
+/// The width of an interval drawing, pixels.
 const DRAWN: f64 = 150.0;
 
 pub(super) fn section(m: &mut Markup, report: &Report<'_>) {
@@ -83,7 +83,7 @@ fn comparisons(m: &mut Markup, report: &Report<'_>, claim: &ClaimResult) {
 
 /// The table of a claim's comparisons.
 struct ComparisonTable<'a> {
-    /// Factors whose levels identify a comparison; constant factors are left out.
+    /// Factors whose levels identify a comparison. Constant factors are omitted.
     factors: Vec<&'a str>,
     /// The heading of the estimates, with their unit.
     heading: String,

@@ -1,4 +1,4 @@
-//! Responses, design, topology and provenance: all that is needed to repeat the experiment.
+//! Responses, design, topology and provenance: the data that are needed to repeat the experiment.
 
 use std::collections::BTreeSet;
 
@@ -97,7 +97,7 @@ fn topology(m: &mut Markup, scenario: &Scenario) {
             .into_iter()
             .chain(with_more.then_some("also"));
         headings(m, names);
-        // Of links made by a count, one represents all.
+        // Of links that a count has made, only the first is shown.
         let links = scenario.links.iter().filter(|link| groups.insert(link.group.clone()));
         rows(m, links, |m, link| {
             let count = scenario.links.iter().filter(|other| other.group == link.group).count();
@@ -184,7 +184,7 @@ fn times(name: &str, count: usize) -> String {
     if count == 1 { name.to_owned() } else { format!("{count} × {name}") }
 }
 
-/// Settings as in a file, without the punctuation of JSON: `fifo: packets 50`.
+/// Settings as in an experiment file, but without the punctuation of JSON: `fifo: packets 50`.
 fn settings(settings: &impl serde::Serialize) -> String {
     // A value without a JSON form is shown as empty.
     serde_json::to_value(settings).map(|value| plain(&value)).unwrap_or_default()

@@ -1,4 +1,4 @@
-//! The elements that the sections of a page are made of: tables, details, notes, verdicts, definitions.
+//! Elements from which the sections of a page are built: tables, details, notes, verdicts, definitions.
 
 use std::fmt::Display;
 
@@ -29,7 +29,7 @@ pub(super) fn rows<T>(m: &mut Markup, items: impl IntoIterator<Item = T>, row: i
     });
 }
 
-/// Terms, each with its text.
+/// A list of terms, each with its definition.
 pub(super) fn terms(m: &mut Markup, terms: impl IntoIterator<Item = (impl Display, impl Display)>) {
     m.inside("dl", &[], |m| {
         for (term, text) in terms {
@@ -41,7 +41,7 @@ pub(super) fn terms(m: &mut Markup, terms: impl IntoIterator<Item = (impl Displa
 
 /// A table with its caption, which scrolls horizontally on a narrow page.
 pub(super) fn table(m: &mut Markup, class: &str, caption: &str, rows: impl FnOnce(&mut Markup)) {
-    // A scrolling region must be reachable by keyboard (WCAG 2.1.1), and then it needs a name.
+    // A scrolling region must be reachable by keyboard (WCAG 2.1.1), and therefore needs a name.
     m.inside(
         "div",
         &[("class", "scroll"), ("tabindex", "0"), ("role", "region"), ("aria-label", caption)],
@@ -70,12 +70,12 @@ pub(super) fn note(m: &mut Markup, note: Option<&str>) {
     }
 }
 
-/// A verdict as a sign and a word; its class gives its colour.
+/// A verdict as a symbol and a word. Its class sets its colour.
 pub(super) fn verdict(m: &mut Markup, tag: &str, verdict: ClaimVerdict) {
     judged(m, tag, &verdict_class(verdict), sign(verdict), verdict.name());
 }
 
-/// A sign and a word in the colour of a verdict's class.
+/// A symbol and a word in the colour of a verdict's class.
 pub(super) fn judged(m: &mut Markup, tag: &str, class: &str, sign: &str, word: &str) {
     m.inside(tag, &[("class", &format!("verdict {class}"))], |m| {
         m.element("span", &[("aria-hidden", "true")], sign);
@@ -83,12 +83,12 @@ pub(super) fn judged(m: &mut Markup, tag: &str, class: &str, sign: &str, word: &
     });
 }
 
-/// The class with the colour of a verdict.
+/// The class that has the colour of a verdict.
 pub(super) fn verdict_class(verdict: ClaimVerdict) -> String {
     verdict.name().replace(' ', "-")
 }
 
-/// The definitions of `responses`, each once, and of further `terms`, in the margin.
+/// The definitions of `responses` (each once) and of further `terms`, in the margin.
 pub(super) fn aside<'a>(
     m: &mut Markup,
     report: &Report<'_>,

@@ -12,7 +12,7 @@ use crate::{Picture, Report};
 use netrig_core::text::words;
 use netrig_core::xml::Markup;
 
-/// The width of the drawing for a narrow page, pixels. The style sheet selects it below a page width.
+/// The width of the drawing for a narrow page, pixels. The style sheet selects it if the page is narrower than a limit.
 const NARROW: f64 = 440.0;
 
 pub(super) fn section(m: &mut Markup, report: &Report<'_>) {
@@ -50,11 +50,12 @@ fn one(m: &mut Markup, report: &Report<'_>, data: &FigureData, heading: &str, no
         };
         let plot = chart.plot(figure::width(&chart), true);
         if is_trace(&chart) {
-            // A trace is not readable if it is narrow, and a second drawing would double the size of the page: it scrolls.
+            // A narrow trace is not readable, and a second drawing would double the size of the page. So the trace
+            // scrolls.
             drawn(m, "scroll", &plot);
         } else {
             drawn(m, "scroll wide", &plot);
-            // The script takes the texts of its marks from the wide drawing, which has the same marks.
+            // The wide drawing has the same marks. The script takes the texts of the marks from it.
             drawn(m, "scroll narrow", &chart.plot(NARROW, false));
         }
         m.element("figcaption", &[], &chart.caption);
@@ -68,7 +69,7 @@ fn one(m: &mut Markup, report: &Report<'_>, data: &FigureData, heading: &str, no
     });
 }
 
-/// Pictures side by side, each with its text.
+/// Pictures side by side, each with its text below it.
 fn pictures(m: &mut Markup, pictures: &[Picture]) {
     if pictures.is_empty() {
         return;
@@ -93,7 +94,7 @@ fn is_trace(chart: &Chart) -> bool {
     layers.any(|layer| matches!(layer.marks, Marks::Trace | Marks::Events))
 }
 
-/// The traced quantities of a figure, with their definitions.
+/// The quantities that a figure traces, with their definitions.
 fn traced(spec: &FigureSpec) -> Vec<(String, String)> {
     let known = quantity::ALL.iter().filter(|quantity| spec.y.contains(quantity.name));
     known.map(|quantity| (words(quantity.name), quantity.doc.to_owned())).collect()
@@ -116,7 +117,7 @@ fn sources(data: &FigureData) -> String {
     said.join(" ")
 }
 
-/// The largest number of points in the table of a figure; traces have more.
+/// Largest number of points for which a figure gets a table of its numbers.
 const LISTED: usize = 2000;
 
 /// All marks of a figure as a table, for readers who cannot see the figure or want the numbers.

@@ -1,4 +1,4 @@
-//! Intervals drawn in a table on one scale, over the range that the claim states.
+//! Draws the intervals of a claim in a table, on a common scale, over the range that the claim states.
 
 use netrig_experiment::ClaimPoint;
 
@@ -23,7 +23,7 @@ impl IntervalScale {
         });
         let ends = ends.flatten().filter(|v| v.is_finite());
         let (low, high) = ends.fold((f64::INFINITY, f64::NEG_INFINITY), |(l, h), v| (v.min(l), v.max(h)));
-        // An open range extends beyond the last value.
+        // A range that is open at one side extends beyond the last value.
         let pad = if high > low { 0.08 * (high - low) } else { 0.5 };
         Self { low: low - pad, high: high + pad, width }
     }
@@ -32,8 +32,8 @@ impl IntervalScale {
         (value - self.low) / (self.high - self.low) * self.width
     }
 
-    /// Draws the interval as a line and the estimate as a disc. Behind them, the claimed range is a span with a stroke at each
-    /// closed end.
+    /// Draws the interval as a line and the estimate as a disc. Behind them, the claimed range is drawn as a span with
+    /// a stroke at each closed end.
     pub fn draw(&self, m: &mut Markup, point: &ClaimPoint) {
         let (width, middle) = (self.width, HEIGHT / 2.0);
         let mut svg = format!(

@@ -38,7 +38,7 @@ fn head(m: &mut Markup, report: &Report<'_>) {
     m.empty("meta", &[("name", "viewport"), ("content", "width=device-width, initial-scale=1")]);
     m.empty("meta", &[("name", "color-scheme"), ("content", "light dark")]);
     m.element("title", &[], format!("{}: netrig report", report.results.experiment));
-    // The CDATA section hides characters of markup from XML; the comments hide its marks from CSS.
+    // The CDATA section hides markup characters from XML. The comments hide the CDATA delimiters from CSS.
     m.inside("style", &[], |m| m.raw(&format!("/*<![CDATA[*/\n{}{STYLE}/*]]>*/", colours())));
 }
 
@@ -85,7 +85,7 @@ fn body(m: &mut Markup, report: &Report<'_>) {
     m.inside("script", &[], |m| m.raw(&format!("/*<![CDATA[*/\n{SCRIPT}/*]]>*/")));
 }
 
-/// The contents: links to the sections, and to their tables and figures.
+/// The table of contents: links to the sections, and to their tables and figures.
 fn contents(m: &mut Markup, report: &Report<'_>, sections: &[PageSection]) {
     m.inside("ul", &[], |m| {
         for PageSection { id, title, .. } in sections {
@@ -117,7 +117,7 @@ struct PageSection {
     write: fn(&mut Markup, &Report<'_>),
 }
 
-/// The sections that have content, the most important first.
+/// The sections that have content, most important first.
 fn sections(report: &Report<'_>) -> Vec<PageSection> {
     let results = report.results;
     let mut sections = Vec::new();
@@ -174,7 +174,7 @@ fn tally(m: &mut Markup, report: &Report<'_>) {
     });
 }
 
-/// The facts that the reader needs to judge the numbers, in one line.
+/// One line with the facts that the reader needs to judge the numbers.
 fn facts(report: &Report<'_>) -> String {
     let results = report.results;
     let points = results.points.len();

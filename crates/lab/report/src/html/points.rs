@@ -11,7 +11,7 @@ use crate::wording::{counted, replications, word};
 use netrig_core::text::words;
 use netrig_core::xml::Markup;
 
-/// The largest number of rows of a table that is shown expanded.
+/// Largest number of rows for which a table is shown expanded.
 pub(super) const OPEN: usize = 24;
 
 pub(super) fn section(m: &mut Markup, report: &Report<'_>) {

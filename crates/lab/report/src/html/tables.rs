@@ -1,4 +1,4 @@
-//! The derived tables, with the paper's values beside the measured ones.
+//! The derived tables, with the paper's values beside the measured values.
 
 use netrig_experiment::{PaperCell, TableCell, TableResult};
 
@@ -96,7 +96,7 @@ fn head(m: &mut Markup, result: &TableResult, units: &[Unit], has_paper: &[bool]
     });
 }
 
-/// The measured value with its interval, and n if it differs between cells.
+/// The measured value with its interval. n is added if it differs between cells.
 pub(super) fn ours(m: &mut Markup, cell: &TableCell, unit: &Unit, same: bool) {
     m.inside("td", &[("class", "n")], |m| match estimate::of_cell(cell) {
         Some(estimate) => value(m, &estimate, unit, !same),
@@ -107,7 +107,7 @@ pub(super) fn ours(m: &mut Markup, cell: &TableCell, unit: &Unit, same: bool) {
     });
 }
 
-/// A value with its interval; with n if `with_n`.
+/// A value with its interval, and with n if `with_n`.
 pub(super) fn value(m: &mut Markup, estimate: &Estimate, unit: &Unit, with_n: bool) {
     let written = estimate.written(unit);
     m.text(&written.value);

@@ -1,4 +1,4 @@
-//! The warnings that a reader should see before trusting the results.
+//! The warnings that a reader should see before using the results.
 
 use crate::Report;
 use crate::warnings::ResultWarning;

@@ -48,7 +48,7 @@ fn the_page_has_the_line_the_points_that_do_not_agree_and_all() {
     assert!(
         open.len() > 1 && open[1..].iter().all(|row| row[7] == "✗ differs" || row[7] == "? inconclusive")
     );
-    // Four responses at eight points and over all of them.
+    // The table has four responses, each at eight points and over all points.
     assert_eq!(all.len(), 1 + 4 * 9);
     assert_eq!(
         all[1..].iter().filter(|row| row[7] == "✗ differs").count(),
@@ -60,17 +60,17 @@ fn the_page_has_the_line_the_points_that_do_not_agree_and_all() {
             .map(|row| row[2..].join(" | "))
             .expect("the row")
     };
-    // Without losses in a few runs there is no ratio, and losses in other runs are not excluded.
+    // If a few runs have no losses, there is no ratio, and losses in other runs cannot be excluded.
     assert_eq!(row("loss (%)", "load = 0.5, service = be"), "0 | 0 | – | 0 pp | 3 pp | ? inconclusive");
     assert!(row("loss (%)", "load = 1.2, service = ef").ends_with(" pp | 3 pp | ✗ differs"));
     assert!(row("waiting (ms)", "load = 0.5, service = ef").ends_with("10 % or 20 us | ✓ agrees"));
-    // A margin for all points together applies only to shares, and points excluded by `where` have no margin.
+    // A margin for all points together applies only to shares. Points that `where` excludes have no margin.
     assert!(row("throughput (KB/s)", "all points").ends_with("5 % | ✓ agrees"));
     assert!(row("loss (%)", "all points").ends_with(" pp |  | "));
     assert!(row("waiting (ms)", "load = 1, service = ef").ends_with(" ms |  | "));
 }
 
-/// One pair of runs is inconclusive, whatever its values.
+/// A single pair of runs is inconclusive, whatever its values.
 #[test]
 fn a_point_with_one_run_cannot_be_told() {
     let study = fixture::beside();

@@ -12,7 +12,7 @@ use super::page::{report, text};
 
 const THEMES: [Theme; 2] = [Theme::Light, Theme::Dark];
 
-/// All figures of all studies in a theme, with their names.
+/// All figures of all studies in one theme, with their names.
 fn figures(theme: Theme) -> Vec<(String, String)> {
     let (outage, queue, phones) = (fixture::outage(), fixture::queue(), fixture::phones());
     let mut all = report(&outage).with_figure(fixture::window()).figures_svg(theme);
@@ -49,7 +49,7 @@ fn a_threshold_of_the_paper_is_not_its_value() {
     assert!(!words.iter().any(|word| word.contains("the paper's value")), "{words:?}");
 }
 
-/// A paper's result on the horizontal axis is marked there, or is in the caption if it is beyond the axis.
+/// If a paper's result is on the horizontal axis, it is marked there. If it is beyond the axis, it is in the caption.
 #[test]
 fn a_level_that_the_paper_names_is_on_the_axis_or_in_the_caption() {
     for (level, is_on_axis) in [(150.0, true), (2000.0, false)] {
@@ -127,7 +127,7 @@ fn every_series_of_every_panel_is_drawn_with_its_intervals() {
             .filter(|n| has(n) && n.ancestors().any(|a| a.attribute("class") == Some("panel")))
             .count()
     };
-    // 4 outages, 3 transports, 4 intervals; the paper has one value for TCP and one for each of three outages.
+    // 4 outages, 3 transports, 4 intervals. The paper has one value for TCP and one for each of three outages.
     assert_eq!((count("panel"), count("mark"), count("interval"), count("paper")), (4, 48, 48, 4));
     let said: Vec<String> =
         document.descendants().filter(|n| n.tag_name().name() == "title").map(text).collect();
@@ -169,8 +169,8 @@ fn everything_stands_out_from_the_background() {
     }
 }
 
-/// The advance of a letter of DejaVu Sans, a wide font, in multiples of its size, from the font's table; letters of about the same
-/// width are grouped.
+/// The advance width of a letter of DejaVu Sans, a wide font, in multiples of the font size. The values are from the
+/// font's table. Letters of about the same width are grouped.
 fn advance(c: char) -> f64 {
     match c {
         'i' | 'j' | 'l' | '\'' => 0.28,
@@ -329,7 +329,7 @@ fn the_words_of_a_span_do_not_lie_on_a_line() {
     let top = below([0.0, 0.0]);
     assert!(top < 20.0, "{top}");
     assert!(below([100.0, 100.0]) > top, "the line is along the upper edge");
-    // A rising line leaves room above it, a line that falls from the upper edge leaves room below it.
+    // A rising line leaves space above it. A line that falls from the upper edge leaves space below it.
     assert_eq!(below([0.0, 100.0]), top);
     assert_eq!(below([100.0, 0.0]), top);
     assert!(below([100.0, 90.0]) > below([100.0, 100.0]));
@@ -361,7 +361,8 @@ fn an_interval_beyond_a_logarithmic_axis_runs_down_to_the_frame() {
     let drawn: Vec<_> = intervals.filter_map(|n| n.attribute("d")).collect();
     let begins =
         |d: &str| d.split_once(' ').and_then(|(_, y)| y.split_once('V')?.0.parse::<f64>().ok()).unwrap();
-    // The first has a stem, a foot and a head. The second has no foot and starts at the end of the axis, at the first one's foot.
+    // The first interval has a stem, a foot and a head. The second has no foot and starts at the end of the axis, at
+    // the position of the first foot.
     assert_eq!(drawn.iter().map(|d| d.matches('H').count()).collect::<Vec<_>>(), [2, 1]);
     assert_eq!(begins(drawn[1]), begins(drawn[0]), "{drawn:?}");
 }
@@ -388,7 +389,8 @@ fn frames(svg: &str) -> Vec<(f64, f64, f64)> {
     panels.map(axis).collect()
 }
 
-/// Panels are in rows and columns inside the drawing, with one title for each axis, and labels only at the outer ones.
+/// Panels are in rows and columns inside the drawing, with one title for each axis, and tick labels only at the outer
+/// panels.
 #[test]
 fn small_multiples_share_their_axes() {
     let levels = AxisKind::Levels(vec![1.0, 2.0, 3.0, 4.0, 5.0, 6.0]);
@@ -432,7 +434,7 @@ fn small_multiples_share_their_axes() {
     }
 }
 
-/// In a grid, the heading of a row is drawn once beside it, and that of a column once above it.
+/// In a grid, the heading of a row is drawn once beside the row, and the heading of a column once above the column.
 #[test]
 fn a_grid_has_headings_for_rows_and_columns() {
     let svg = grid_of(2, 3, AxisKind::Log).svg(960.0, Theme::Light);
@@ -471,11 +473,12 @@ fn marks_of_one_level_stand_beside_each_other() {
 fn a_long_trace_stays_a_small_picture() {
     let figures = figures(Theme::Light);
     let (_, svg) = figures.iter().find(|(name, _)| name == "window").expect("the trace");
-    // 100 000 samples; four per pixel and series are at most 6000 positions of a dozen characters.
+    // The trace has 100 000 samples. At four marks per pixel and series, these are at most 6000 positions of a dozen
+    // characters.
     assert!(svg.len() < 100_000, "{} bytes", svg.len());
 }
 
-/// Two factors define the lines, and one has a level with a comma in its name.
+/// Two factors define the lines, and one factor has a level with a comma in its name.
 fn comma() -> String {
     ExperimentText::new("comma", "2 s")
         .table(

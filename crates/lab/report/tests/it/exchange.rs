@@ -164,8 +164,8 @@ fn markdown_tables_are_aligned() {
     }
 }
 
-/// Ten runs may miss an outcome of one in four runs, if chance was involved. The warning appears once, however many claims depend on
-/// these runs.
+/// If the results are random, ten runs may miss an outcome that occurs in one of four runs. The warning appears once,
+/// whatever the number of claims that depend on these runs.
 #[test]
 fn what_few_runs_may_miss_is_told_once_in_each_form() {
     const TOLD: &str = "outcomes that occur in fewer than 26 % of runs may be absent";
@@ -181,7 +181,7 @@ fn what_few_runs_may_miss_is_told_once_in_each_form() {
     for form in forms(ClaimVerdict::Supported, 0.01, 10) {
         assert_eq!(form.matches(TOLD).count(), 1, "{form}");
     }
-    // There is no warning without chance, without a supported claim, or with many runs.
+    // There is no warning if the results are not random, if no claim is supported, or if there are many runs.
     for (verdict, p, n) in [
         (ClaimVerdict::Supported, 0.0, 10),
         (ClaimVerdict::Inconclusive, 0.2, 10),

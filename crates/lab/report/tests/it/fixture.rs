@@ -1,4 +1,5 @@
-//! Experiments with synthetic results: values from a formula and named random streams, judged by the same code as real ones.
+//! Experiments with synthetic results: values come from a formula and named random streams, and are judged by the same
+//! code as measured values.
 
 use netrig_core::{Seeds, Stream};
 use netrig_experiment::{
@@ -31,7 +32,7 @@ impl Study {
         Self::on(&["sim"], text, paper, n, formula)
     }
 
-    /// The same for these substrates.
+    /// As `new`, but for these substrates.
     fn on(
         substrates: &[&str],
         text: &str,
@@ -74,7 +75,7 @@ fn runs(
     PointRuns::new(substrate, point.clone(), runs, last)
 }
 
-/// The input of a formula: a point and a replication.
+/// The input of a formula: a point, a substrate and a replication.
 pub struct Place<'a> {
     pub substrate: &'a str,
     pub point: &'a Point,
@@ -97,8 +98,8 @@ impl Place<'_> {
     }
 }
 
-/// Datagrams on two substrates, eight points with five runs each. Without overload neither loses datagrams; with overload `netns`
-/// loses more. At one point `netns` has one run only.
+/// Datagrams on two substrates, eight points with five runs each. Without overload neither substrate loses datagrams.
+/// With overload `netns` loses more. At one point `netns` has only one run.
 pub fn beside() -> Study {
     Study::on(&["sim", "netns"], BESIDE, None, 5, |place| {
         let (load, real) = (place.number("load"), place.substrate == "netns");
@@ -163,12 +164,12 @@ pub fn phones() -> Study {
     })
 }
 
-/// Congestion windows over time with 50 000 samples each, down from 50 s to 60 s.
+/// Congestion windows over time, with 50 000 samples each. The link is down from 50 s to 60 s.
 pub fn window() -> FigureData {
     windows(&[""])
 }
 
-/// The same, with a panel for each of these transports; an empty name is a panel for all.
+/// As `window`, but with a panel for each of these transports. An empty name is a panel for all transports.
 pub fn windows(panels: &[&str]) -> FigureData {
     let axis = |label: &str, unit: &str| AxisData {
         names: vec![label.into()],

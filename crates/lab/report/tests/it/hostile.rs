@@ -1,4 +1,4 @@
-//! Names that look like markup stay text.
+//! Names that look like markup are shown as text.
 
 use netrig_experiment::Level;
 use netrig_report::Report;
@@ -45,7 +45,7 @@ fn hostile_names_stay_text_everywhere() {
     let heading = document.descendants().find(|n| n.has_tag_name("h1")).map(text).expect("a heading");
     // XML does not allow control characters.
     assert_eq!(heading, NASTY.replace(['\u{7}', '\u{1b}'], "\u{fffd}"));
-    // For an HTML parser, a script ends at the first closing tag.
+    // An HTML parser ends a script at the first closing tag.
     let after = page.split("<script>").nth(1).expect("a script");
     assert!(after.starts_with("/*<![CDATA[*/") && after.find("</script>") == after.rfind("</script>"));
 

@@ -1,4 +1,4 @@
-//! Reports of synthetic results, read as other programs do: as XML, as CSV, as JSON.
+//! Reports of synthetic results, parsed as other programs parse them: as XML, CSV and JSON.
 #![allow(clippy::disallowed_methods, reason = "a test of drawings may use the platform's arithmetic")]
 
 mod agreement;

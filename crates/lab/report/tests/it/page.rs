@@ -1,4 +1,5 @@
-//! The page: well-formed, complete without a script, independent of the network, with headings and scopes.
+//! The page is well-formed, complete without the script and independent of the network, and its tables have headings
+//! and scopes.
 
 use std::collections::BTreeSet;
 
@@ -269,7 +270,7 @@ fn what_stands_beside_the_figures_of_a_point_is_in_each_form_of_a_report() {
     assert!(report.markdown().contains("23 runs marked"));
     let json: serde_json::Value = serde_json::from_str(&report.json(true)).expect("JSON");
     assert_eq!(json["points"][0]["remarks"][0]["runs"], 3);
-    // The values stay.
+    // The values are still reported.
     assert!(json["points"][0]["responses"]["waiting_time"]["mean"].is_number());
     assert_eq!(json["points"][4].get("remarks"), None);
 }
@@ -284,7 +285,7 @@ fn of_class<'a>(root: Node<'a, 'a>, class: &str) -> Vec<Node<'a, 'a>> {
 #[test]
 fn the_page_begins_with_every_claim_at_a_glance() {
     let mut study = fixture::outage();
-    // One claim is refuted at one of its places.
+    // One claim is refuted at one of its points.
     let claim = &mut study.results.claims[2];
     claim.verdict = netrig_experiment::ClaimVerdict::Refuted;
     claim.points[1].verdict = netrig_experiment::ClaimVerdict::Refuted;
@@ -394,7 +395,8 @@ fn a_note_stands_under_its_figure_and_its_table() {
     assert!(report.markdown().contains("A phone sends 1460 bytes of every 1500"));
 }
 
-/// The drawing for a narrow page has the same marks in the same order as the wide one: the script finds their texts by position.
+/// The drawing for a narrow page has the same marks in the same order as the wide one, because the script finds their
+/// texts by index.
 #[test]
 fn the_narrow_drawing_has_the_marks_of_the_wide_one() {
     for page in pages() {

@@ -1,6 +1,6 @@
-//! A sweep that is killed and restarted several times ends with every run once.
+//! A sweep is killed and restarted several times. At the end every run is in the store once.
 //!
-//! The sweep is this test program, started with a folder in its environment.
+//! The sweep is this test program itself. It is started with the folder of the store in its environment.
 #![cfg(unix)]
 #![allow(
     clippy::unwrap_used,
@@ -38,7 +38,7 @@ fn killed_ten_times_every_run_is_there_once() {
     let mut counts = Vec::new();
     for round in 0..10 {
         let mut child = start(folder.path());
-        // The first three may be killed while they create the store. The others record runs first.
+        // The first three processes may be killed while they create the store. The later ones record runs first.
         let before = counts.last().copied().unwrap_or(0);
         while round >= 3 && kept(folder.path()).len() == before && child.try_wait().unwrap().is_none() {
             std::thread::sleep(Duration::from_millis(1));
@@ -55,7 +55,7 @@ fn killed_ten_times_every_run_is_there_once() {
     assert_eq!(identities.len(), RUNS);
     assert_eq!(identities.iter().collect::<BTreeSet<_>>().len(), RUNS);
 
-    // Each recorded run is complete, as in a sweep that is not killed.
+    // Each recorded run has the same values as in a sweep that is not killed.
     let quiet = tempfile::tempdir().unwrap();
     sweep(quiet.path());
     let measured = |folder: &Path| -> Vec<_> {
@@ -92,10 +92,10 @@ fn sweep(folder: &Path) {
     carry_out(&request, &mut store, &mut ()).unwrap();
 }
 
-/// The identities of the stored runs; none if the store does not exist yet.
+/// The identities of the stored runs. Empty if the store does not exist yet.
 fn kept(folder: &Path) -> Vec<String> {
     let path = folder.join("netrig.db");
-    // Opened for writing, as the next start does: the store must be intact.
+    // The store is opened for writing, as at the next start: it must be intact.
     let store = Store::open(&path).unwrap();
     let experiments = store.experiments().unwrap();
     let all = experiments.iter().flat_map(|e| store.replications(e.id).unwrap());

@@ -1,4 +1,4 @@
-//! Tests of the crate by its public interface.
+//! Tests of the crate through its public interface.
 
 mod common;
 mod kill;

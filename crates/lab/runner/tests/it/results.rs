@@ -38,7 +38,8 @@ fn any_number_of_workers_gives_the_same_results() {
     }
 }
 
-/// The expected number of runs: the stopping rule of the statistics crate, applied to the substrate's values.
+/// The expected number of runs comes from the stopping rule of the statistics crate, applied to the values of the
+/// substrate.
 #[test]
 fn the_stopping_rule_looks_at_replications_in_their_order() {
     let fake = Fake { takes: later_is_sooner, ..Fake::measuring() };
@@ -146,7 +147,7 @@ fn a_point_is_invalid_if_no_run_counts() {
     assert_eq!(ended.points[1].runs.iter().filter(|run| run.is_valid()).count(), 5);
 }
 
-/// A later report shows the same results: an invalid run does not hide the runs after it.
+/// Reading the store later gives the same results: an invalid run does not hide the runs after it.
 #[test]
 fn what_is_found_is_what_came_out() {
     let acts = |run: &Run| match (common::rate(run).as_str(), run.replication) {
@@ -159,11 +160,11 @@ fn what_is_found_is_what_came_out() {
     let found = found(&experiment(&text), &[&fake], &lab.provenance.build, &lab.store()).unwrap();
     assert!(found.points == ended.points && !found.interrupted);
     assert_eq!((found.found, found.ran), (ended.ran, 0));
-    // The first valid run represents its point where single runs are shown.
+    // In figures of single runs, the first valid run represents its point.
     let first = first_that_count(&experiment(&text), &fake, &lab.provenance.build, &lab.store()).unwrap();
     let shown: Vec<_> = first.iter().map(|run| run.as_ref().map(|(run, _)| run.replication)).collect();
     assert_eq!(shown, [None, Some(3), Some(1)]);
-    // Invalid runs are executed again nevertheless.
+    // Invalid runs are still executed again by the next start.
     let again = lab.run(&text, &Fake::measuring());
     assert_eq!((again.ran, again.found), (9, 9));
 }

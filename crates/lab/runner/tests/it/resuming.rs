@@ -1,4 +1,4 @@
-//! Stored runs are not repeated, and they stay in the store whatever happens.
+//! Stored runs are not repeated, and they stay in the store in all cases.
 #![allow(
     clippy::unwrap_used,
     clippy::disallowed_methods,
@@ -16,7 +16,7 @@ use crate::it::common::{Act, Fake, Lab, experiment, file, rate, stored};
 
 const FIXED: &str = "min = 6\nmax = 6";
 
-/// Cancels after a number of runs.
+/// Sets the cancel flag after this number of runs.
 struct CancelAfter<'a>(u64, &'a AtomicBool);
 
 impl ProgressListener for CancelAfter<'_> {
@@ -66,7 +66,7 @@ fn claims_and_margins_may_change_but_not_a_response_or_the_build() {
     assert_eq!(other.found, 0);
     lab.provenance.build = "0.1.0+def5678".to_owned();
     assert_eq!(lab.run(&text, &Fake::measuring()).found, 0);
-    // The second file has no runs of its own, but all its replications are filed under it.
+    // No run was executed for the second file, but all its replications are listed under it in the store.
     let store = lab.store();
     let runs: Vec<_> = store.experiments().unwrap().iter().map(|e| e.runs).collect();
     assert_eq!(runs, [36, 18, 18, 18]);
@@ -121,7 +121,7 @@ fn failed_and_invalid_runs_are_tried_again() {
     assert_eq!(stored(&lab.path()).len(), 3);
 }
 
-/// An outage of 0 s is not an event, so the time of the outage has no effect.
+/// An outage of 0 s is not an event, so its start time has no effect on the run.
 #[test]
 fn points_that_differ_in_nothing_share_their_runs() {
     let text = file("min = 3\nmax = 3")
@@ -138,7 +138,8 @@ fn points_that_differ_in_nothing_share_their_runs() {
     assert_eq!((filed.len(), runs.len()), (12 * 3, 27));
 }
 
-/// Each run gives another value every time, as on a real-time substrate, but both processes see the same numbers.
+/// A run gives different values every time, as on a real-time substrate, but both processes report the same stored
+/// values.
 #[test]
 fn two_at_once_on_one_store_agree() {
     static COUNT: AtomicU64 = AtomicU64::new(0);
@@ -166,7 +167,7 @@ fn a_store_that_fails_ends_it_with_all_that_was_kept() {
     let rule = "CREATE TRIGGER full BEFORE INSERT ON run WHEN (SELECT count(*) FROM run) >= 5
                 BEGIN SELECT RAISE(ABORT, 'no more'); END";
     rusqlite::Connection::open(lab.path()).unwrap().execute_batch(rule).unwrap();
-    // Runs in progress are cancelled when the store fails; otherwise this test would not end.
+    // Runs in progress are cancelled when the store fails. Otherwise this test would not end.
     let fake = Fake::new(|run| if run.replication > 2 { Act::Hang } else { Act::Measure(1.0) });
     let error = lab.try_run(&file(FIXED), &[&fake], &mut ()).unwrap_err();
     assert!(matches!(error, RunnerError::Store(_)), "{error:?}");
@@ -193,7 +194,7 @@ fn traces_are_kept_if_they_are_asked_for() {
     }
 }
 
-/// A figure over time shows the measured runs: runs on a real-time substrate cannot be repeated.
+/// A figure over time shows measured runs, because runs on a real-time substrate cannot be repeated.
 #[test]
 fn what_figures_draw_of_runs_that_do_not_repeat_is_kept() {
     let figure = "[figure.course]\nx = 'time'\nof = 'flow.file'\ny = 'received_bytes'\nwhere = { rate = '1 Mbit/s' }\n";
@@ -213,7 +214,7 @@ fn what_figures_draw_of_runs_that_do_not_repeat_is_kept() {
     }
 }
 
-/// The numbers of runs in the progress are consistent at every event.
+/// The numbers of runs that progress events report are consistent at every event.
 #[test]
 fn progress_adds_up() {
     #[derive(Default)]
@@ -245,7 +246,7 @@ fn progress_adds_up() {
     assert_eq!(last.left, Some(std::time::Duration::ZERO));
 }
 
-/// `compare` also uses runs of other builds, but does not mix them with ours.
+/// `compare` also uses runs of other builds, but does not mix them with the runs of this build.
 #[test]
 fn what_is_recorded_can_be_read_without_knowing_who_made_it() {
     let mut lab = Lab::new();

@@ -1,4 +1,4 @@
-//! Tables for other programs.
+//! Tables that are exported for other programs.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::collections::BTreeSet;
@@ -11,7 +11,7 @@ use parquet::record::RowAccessor;
 
 use crate::it::common::{entry, outcome, point, responses, store};
 
-/// Two replications with different values, the second one invalid, with characters that CSV must quote.
+/// Two replications with different values and with characters that CSV must quote. The second replication is invalid.
 fn filled() -> (tempfile::TempDir, Store, ReplicationTable<'static>) {
     let (folder, mut store, experiment, provenance) = store();
     let mut first = entry(experiment, provenance, "aa");
@@ -60,7 +60,7 @@ fn parquet_has_types_nulls_and_units() {
     assert!(about.iter().any(|pair| pair.key == "experiment" && pair.value.as_deref() == Some("link-down")));
 }
 
-/// The units of a Parquet file's columns by their names, as a program that knows Arrow reads them.
+/// The units of the columns of a Parquet file, by column name, as a program that reads Arrow finds them.
 fn units(bytes: Vec<u8>) -> Vec<(String, Option<String>)> {
     let file = SerializedFileReader::new(bytes::Bytes::from(bytes)).unwrap();
     let about = file.metadata().file_metadata().key_value_metadata().unwrap();
@@ -82,7 +82,7 @@ fn units(bytes: Vec<u8>) -> Vec<(String, Option<String>)> {
     elements(message, fields).into_iter().map(field).collect()
 }
 
-/// Four bytes of a FlatBuffer.
+/// Reads four bytes of a FlatBuffer as a number.
 fn number(bytes: &[u8], at: usize) -> usize {
     u32::from_le_bytes(*bytes[at..].first_chunk().unwrap()) as usize
 }
@@ -133,8 +133,8 @@ fn the_unit_of_a_column_is_metadata_of_its_field_in_parquet() {
     assert_eq!(units(bytes), columns.map(|(name, unit)| (name.to_owned(), unit.map(str::to_owned))));
 }
 
-/// A factor of amounts is a column of numbers in the unit of the smallest. A factor of other words, of mixed kinds, or of
-/// amounts with and without units is a column of texts.
+/// A factor whose levels are amounts is a column of numbers in the unit of the smallest amount. A factor whose levels
+/// are words, amounts of several kinds, or amounts with and without units is a column of texts.
 #[test]
 fn levels_that_are_numbers_stay_numbers() {
     let (_folder, mut store, experiment, provenance) = store();
@@ -183,7 +183,7 @@ fn levels_that_are_numbers_stay_numbers() {
     assert_eq!(of_factors, expected.map(|(name, unit)| (name.to_owned(), Some(unit.to_owned()))));
 }
 
-/// Numbers in quotes are texts in a file, in a store and in exported tables.
+/// Numbers in quotes are texts in the experiment file, in the store and in exported tables.
 #[test]
 fn texts_that_look_like_numbers_stay_texts() {
     let (_folder, mut store, experiment, provenance) = store();

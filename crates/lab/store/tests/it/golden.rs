@@ -1,7 +1,8 @@
-//! A store of an earlier version opens, and its contents have not changed.
+//! A store of an earlier version can be opened, and its contents are unchanged.
 //!
-//! `tests/golden/store-<form>.db` was written once, by the first version of that form, with
-//! `cargo test -p netrig-store golden:: -- --ignored`. Add a file for each new form; never change one.
+//! `tests/golden/store-<form>.db` was written once, by the first version of netrig with that form (schema version),
+//! with `cargo test -p netrig-store golden:: -- --ignored`. Add a file for each new form. Never change an existing
+//! file.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::path::PathBuf;
@@ -22,7 +23,7 @@ fn golden(form: u32) -> PathBuf {
 fn entries(form: u32, experiment: ExperimentId, provenance: ProvenanceId) -> [RunEntry; 3] {
     let mut whole = entry(experiment, provenance, "aa");
     let lasted = (form >= 2).then(|| Duration::from_millis(51_200));
-    // Older forms do not have it.
+    // Older forms do not have this value.
     let deterministic = form >= 3;
     let remark = RunRemark {
         text: "its server fails 1 rule".to_owned(),
@@ -80,7 +81,7 @@ fn holds_what_was_put_in(store: &Store, form: u32) {
 }
 
 fn opens(form: u32) {
-    // A copy, because opening for writing may upgrade it.
+    // Uses a copy, because opening for writing may upgrade the store.
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("netrig.db");
     std::fs::copy(golden(form), &path).unwrap();

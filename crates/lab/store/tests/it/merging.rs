@@ -1,4 +1,4 @@
-//! The runs of other stores are merged once, and none is lost.
+//! The runs of other stores are merged once, and no run is lost.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::path::Path;
@@ -15,7 +15,7 @@ fn repeats(substrate: &str) -> bool {
     substrate == "sim"
 }
 
-/// A closed store with one run for each entry that `change` makes of a usual one.
+/// A closed store with one run for each identity. `change` modifies each entry before it is recorded.
 fn shard(identities: &[&str], change: impl Fn(&mut RunEntry)) -> tempfile::TempDir {
     let (folder, mut store, experiment, provenance) = store();
     for identity in identities {
@@ -57,7 +57,7 @@ fn runs_of_shards_come_out_as_they_went_in_and_twice_changes_nothing() {
     let theirs = Store::open_read_only(&shard.path().join("netrig.db")).unwrap();
     assert_eq!(all.run("bb").unwrap(), theirs.run("bb").unwrap());
     assert_eq!((all.series("cc").unwrap(), all.notes("cc").unwrap()), (vec![trace], vec![note]));
-    // The same file of the experiment, and the same machine: the keys are those of this store.
+    // The experiment file and the machine are the same, so their keys are the keys of this store.
     let runs = all.replications(experiment).unwrap();
     let found: Vec<_> = runs.iter().map(|run| (run.run.identity.as_str(), run.point.clone())).collect();
     assert_eq!(found.len(), 3, "{found:?}");
@@ -129,7 +129,7 @@ fn runs_that_should_be_equal_and_differ_are_a_loud_difference() {
     assert_eq!(merge(&mut all, &longer).different[0].what, "events");
     let fewer = shard(&["aa"], |run| drop(run.responses.remove("delay")));
     assert_eq!(merge(&mut all, &fewer).different[0].there, "not there");
-    // Time on the machine may differ, and so may all of a run in real time.
+    // The time that a run takes may differ. A run in real time may differ in all values.
     let slower = shard(&["aa"], |run| run.took = 99.0);
     assert_eq!(merge(&mut all, &slower).equal, 1);
     let mut real = entry(experiment, provenance, "rr");
@@ -179,7 +179,7 @@ fn a_closed_store_has_no_log_beside_it() {
     let files: Vec<_> =
         std::fs::read_dir(folder.path()).unwrap().map(|file| file.unwrap().file_name()).collect();
     assert_eq!(files, ["netrig.db"]);
-    // A store that is open elsewhere is not closed for it.
+    // If another connection has the store open, it is not closed.
     let path = folder.path().join("netrig.db");
     let (one, other) = (Store::open(&path).unwrap(), Store::open(&path).unwrap());
     let _ = other.run("aa").unwrap();
@@ -199,7 +199,7 @@ fn a_store_that_a_process_writes_can_be_merged() {
     assert_eq!(all.merge(&live_now(), repeats).unwrap().added, 1);
 }
 
-/// Two stores that disagree in all of their runs do not fill the memory with differences.
+/// If two stores disagree in all of their runs, the list of differences does not fill the memory.
 #[test]
 fn a_merge_ends_at_so_many_differences() {
     let names: Vec<String> = (0..50).map(|n| format!("{n:04}")).collect();
@@ -216,7 +216,7 @@ fn a_merge_ends_at_so_many_differences() {
     assert_eq!((outcome.different.len(), outcome.added), (MergeOutcome::MOST_DIFFERENT, 0));
 }
 
-/// A store that breaks a rule of its form is refused, and the next one is merged.
+/// A store that violates a constraint of its form (schema version) is refused, and the next store is merged.
 #[test]
 fn a_store_that_breaks_the_form_is_refused_as_the_other_store() {
     let (_folder, mut all, ..) = store();

@@ -1,6 +1,7 @@
 //! A read-only folder: a store in it can be read, and no store can be created in it.
 //!
-//! The superuser may write everywhere, so as superuser the test runs itself again as an unprivileged user.
+//! The superuser can write to any folder. So if the test runs as superuser, it starts itself again as an unprivileged
+//! user.
 #![cfg(unix)]
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 #![allow(clippy::disallowed_types, clippy::disallowed_methods, reason = "a test of files and processes")]
@@ -28,7 +29,7 @@ fn a_folder_that_may_not_be_written() {
     store.record(&common::entry(experiment, provenance, "aa")).unwrap();
     drop(store);
     std::fs::set_permissions(folder.path().join("netrig.db"), Permissions::from_mode(0o444)).unwrap();
-    // A writable file in a read-only folder: its log cannot be created.
+    // A writable file in a read-only folder: the log of the store cannot be created.
     let open_file = folder.path().join("open.db");
     std::fs::copy(folder.path().join("netrig.db"), &open_file).unwrap();
     std::fs::set_permissions(&open_file, Permissions::from_mode(0o666)).unwrap();
@@ -36,7 +37,8 @@ fn a_folder_that_may_not_be_written() {
     if std::fs::write(folder.path().join("probe"), "").is_err() {
         return check(folder.path());
     }
-    // A copy that every user may execute, because the build's folder may be closed to other users.
+    // A copy of the test program that every user may execute, because other users may have no access to the build
+    // folder.
     let open = tempfile::tempdir().unwrap();
     std::fs::set_permissions(open.path(), Permissions::from_mode(0o755)).unwrap();
     let program = open.path().join("test");

@@ -1,4 +1,4 @@
-//! An unusable store is refused with one sentence and stays unchanged.
+//! An unusable store is refused with one sentence and is not changed.
 #![allow(clippy::disallowed_methods, clippy::disallowed_types, reason = "a test of a file needs files")]
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -62,7 +62,7 @@ fn a_damaged_store() {
         store.record(&common::entry(experiment, provenance, &n.to_string())).unwrap();
     }
     drop(store);
-    // Everything but the header page is overwritten.
+    // All bytes except the header page are overwritten.
     let mut bytes = std::fs::read(&path).unwrap();
     bytes[4096..].fill(0x55);
     std::fs::write(&path, bytes).unwrap();
@@ -122,7 +122,7 @@ fn nothing_to_read() {
     assert!(!path.exists(), "reading makes no file");
 }
 
-/// A first start that was killed may leave an empty file.
+/// If the first start was killed, it may leave an empty file.
 #[test]
 fn an_empty_file_becomes_a_store() {
     let folder = tempfile::tempdir().unwrap();

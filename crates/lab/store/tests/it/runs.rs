@@ -1,4 +1,4 @@
-//! Recorded runs are read back unchanged, once.
+//! Recorded runs are read back unchanged, and each only once.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use netrig_core::Instant;
@@ -44,7 +44,7 @@ fn a_run_is_found_by_the_beginning_of_its_identity() {
     let (experiment, found) = store.replication("a1b").unwrap();
     assert_eq!((experiment, found.run.identity.as_str(), found.number), (first, "a1b2", 1));
     assert_eq!(store.replication("%").unwrap().1.run.identity, "%b");
-    // If several experiments have the run, the last one counts.
+    // If the run belongs to several experiments, the last one counts.
     let second = store.add_experiment("link-down", "format = 1\nquestion = \"?\"\n").unwrap();
     let member = Enrolment { point: point(&[("a", "1")]), replication: 3, identity: "a1b2" };
     store.enrol(second, [member]).unwrap();
@@ -156,7 +156,7 @@ fn series_and_notes_come_back() {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 64, ..ProptestConfig::default() })]
 
-    /// Any 64-bit seed, any finite value, any text.
+    /// Any 64-bit seed, any finite value and any text are stored unchanged.
     #[test]
     fn nothing_is_bent_on_the_way(
         seed: u64, events: u64, replication: u32,

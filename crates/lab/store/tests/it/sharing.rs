@@ -1,4 +1,4 @@
-//! Several writers on one store: every run is stored once, none is lost.
+//! Several processes write to one store: every run is stored once, and no run is lost.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::collections::BTreeSet;
@@ -38,7 +38,7 @@ fn four_writers_that_also_make_the_store() {
     assert_eq!((runs.len(), identities.len()), (50, 50));
 }
 
-/// A reader that opens the store during its creation finds no store or the complete store.
+/// A reader that opens the store while it is being created finds either no store or a complete store.
 #[test]
 fn a_store_that_is_being_made_is_never_half_a_store() {
     for _ in 0..200 {

@@ -45,7 +45,7 @@ impl Match {
         Self { dscp: Some(code_points.into_iter().collect()), ..Self::default() }
     }
 
-    /// Whether it matches the packet.
+    /// Whether all given fields match the packet.
     #[inline]
     pub fn holds(&self, header: &Header) -> bool {
         let flow = &header.flow;
@@ -57,7 +57,7 @@ impl Match {
             && self.dst.as_ref().is_none_or(|hosts| hosts.contains(flow.dst))
     }
 
-    /// Whether it certainly matches all packets that `other` matches.
+    /// Whether this classifier certainly matches all packets that `other` matches.
     pub fn covers(&self, other: &Self) -> bool {
         fn within<T>(whole: Option<&T>, part: Option<&T>, contains: impl Fn(&T, &T) -> bool) -> bool {
             whole.is_none_or(|whole| part.is_some_and(|part| contains(whole, part)))
@@ -70,7 +70,7 @@ impl Match {
             && within(self.dst.as_ref(), other.dst.as_ref(), Hosts::covers)
     }
 
-    /// Its code points, if no other field is given.
+    /// The code points, or `None` if other fields are given too.
     pub fn only_dscp(&self) -> Option<DscpSet> {
         let only = Self { dscp: self.dscp, ..Self::default() };
         self.dscp.filter(|_| *self == only)
@@ -94,7 +94,7 @@ impl Match {
         Ok(())
     }
 
-    /// Fails if it still names a node.
+    /// Fails if an address is still given as the name of a node.
     pub(crate) fn check_resolved(&self) -> Result<(), SettingsError> {
         for (field, hosts) in [("src", &self.src), ("dst", &self.dst)] {
             if let Some(Hosts::Node(name)) = hosts {
@@ -116,7 +116,7 @@ impl DscpSet {
         self.0 >> (dscp.0 & 63) & 1 == 1
     }
 
-    /// Its members in ascending order.
+    /// The code points of the set, in ascending order.
     pub fn iter(self) -> impl Iterator<Item = Dscp> {
         (0..64).map(Dscp).filter(move |dscp| self.contains(*dscp))
     }
@@ -177,7 +177,7 @@ impl JsonSchema for DscpSet {
     }
 }
 
-/// Addresses of one end of a flow.
+/// The addresses that one end of a flow may have.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Hosts {
     /// All interfaces of a node, whose addresses are not known yet.
@@ -199,7 +199,7 @@ impl Hosts {
 }
 
 impl Hosts {
-    /// Whether it certainly has all addresses of `other`.
+    /// Whether this certainly includes all addresses of `other`.
     fn covers(&self, other: &Self) -> bool {
         match (self, other) {
             (Self::Prefixes(whole), Self::Prefixes(part)) => {
@@ -327,7 +327,7 @@ impl FromStr for Ports {
     }
 }
 
-/// A text is not a protocol or not a range of ports.
+/// A text that is neither a protocol nor a range of ports.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("`{0}` is not {1}")]
 pub struct NumberError(String, &'static str);
@@ -371,7 +371,7 @@ mod tests {
         serde_json::from_value(value).unwrap()
     }
 
-    /// Each field alone, in a value that holds and one that does not.
+    /// Each field alone, with a value that matches the packet and a value that does not.
     #[test]
     fn all_fields_must_hold() {
         assert!(read(json!({})).holds(&header()));

@@ -1,8 +1,8 @@
 //! Meters compare a stream with its profile: a token bucket, the single-rate three-colour marker (RFC 2697) and the two-rate
 //! three-colour marker (RFC 2698).
 //!
-//! Tokens are counted exactly, in billionths of a bit: a bucket that is filled at *r* bit/s gains *r* tokens per nanosecond. So
-//! in any time *t* at most *r*·*t* + *burst* passes, to the bit.
+//! Tokens are counted exactly, in billionths of a bit: a bucket that is filled at *r* bit/s gains *r* tokens per
+//! nanosecond. In any time *t* at most *r*·*t* + *burst* bits pass.
 
 use netrig_core::{Colour, Dscp, Duration, Header, Instant, Rate, Size};
 use schemars::JsonSchema;
@@ -14,7 +14,7 @@ use crate::{Framing, SettingsError};
 /// Tokens per byte: bits per byte times nanoseconds per second.
 const PER_BYTE: u64 = 8_000_000_000;
 
-/// The deepest bucket, 2 GB. Its tokens fit into 64 bits.
+/// The deepest bucket, 2 GB. Its number of tokens fits into 64 bits.
 const DEEPEST: Size = Size::from_bytes(2_000_000_000);
 
 /// A token bucket. It is filled at a rate, and each packet takes tokens in proportion to its length.
@@ -24,7 +24,7 @@ pub struct TokenBucket {
     /// The largest number of tokens, billionths of a bit.
     depth: u64,
     tokens: u64,
-    /// When it was last filled.
+    /// Time of the last refill.
     at: Instant,
 }
 
@@ -35,7 +35,7 @@ impl TokenBucket {
         Self { bits_per_s: rate.bits_per_s(), depth, tokens: depth, at: Instant::ZERO }
     }
 
-    /// Adds the tokens up to `now`, and returns those that do not fit.
+    /// Adds the tokens gained up to `now`, and returns the tokens that exceed the depth.
     #[inline]
     fn fill(&mut self, now: Instant) -> u64 {
         let gained = self.bits_per_s.saturating_mul(now.since(self.at).as_nanos());
@@ -77,8 +77,8 @@ impl TokenBucket {
         passes
     }
 
-    /// The moment at which `bytes` are in profile if nothing else passes before; not before `now`. [`Instant::NEVER`] if they
-    /// exceed the depth of the bucket.
+    /// The first moment, not before `now`, at which `bytes` are in profile if no other packet passes before.
+    /// [`Instant::NEVER`] if they exceed the depth of the bucket.
     pub fn ready(&mut self, now: Instant, bytes: u64) -> Instant {
         self.fill(now);
         let wanted = bytes.saturating_mul(PER_BYTE);
@@ -102,7 +102,7 @@ pub enum Layer {
 }
 
 impl Layer {
-    /// Counted bytes of a packet in front of a line of this framing.
+    /// Bytes that a meter counts for a packet in front of a line of this framing.
     #[inline]
     pub fn bytes(self, header: &Header, framing: Framing) -> u64 {
         match self {
@@ -175,7 +175,7 @@ pub struct Trtcm {
 }
 
 impl Meter {
-    /// Whether there can be such a meter.
+    /// Checks the settings.
     ///
     /// # Errors
     /// If a field is out of range. The error names it.
@@ -221,8 +221,9 @@ impl Meter {
         found.into_iter().filter(|(_, can)| *can).map(|(colour, _)| colour)
     }
 
-    /// The field of the bucket that is too shallow for `bytes`, its depth, and the effect on such packets. Of several buckets
-    /// the one with the strongest effect. A bucket of depth zero is allowed and does not count.
+    /// The field of the bucket that is too shallow for `bytes`, the depth of the bucket, and the effect on such
+    /// packets. If several buckets are too shallow, the one with the strongest effect. A bucket of depth zero is
+    /// allowed and is skipped.
     pub(crate) fn shallow(&self, bytes: u64) -> Option<(&'static str, Size, Shortfall)> {
         let short = |depth: Size| bytes > depth.bytes();
         let found = match *self {
@@ -243,7 +244,7 @@ impl Meter {
         Some(found)
     }
 
-    /// Whether it distinguishes yellow from red.
+    /// Whether the meter distinguishes yellow from red.
     pub(crate) const fn has_yellow(&self) -> bool {
         !matches!(self, Self::TokenBucket(_))
     }
@@ -252,13 +253,13 @@ impl Meter {
 /// The effect on packets for which a bucket is too shallow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Shortfall {
-    /// None of them is green.
+    /// No such packet is green.
     NeverGreen,
-    /// None of them is yellow.
+    /// No such packet is yellow.
     NeverYellow,
-    /// All of them are red.
+    /// All such packets are red.
     Red,
-    /// All of them are dropped.
+    /// All such packets are dropped.
     Dropped,
 }
 
@@ -293,7 +294,8 @@ impl Metering {
             }
             Meter::Srtcm(Srtcm { cir, cbs, ebs, colour_aware }) => {
                 let committed = TokenBucket::new(*cir, *cbs);
-                // Its own rate is zero: it gets the tokens that do not fit into the other bucket.
+                // The excess bucket has no rate of its own: it gets the tokens that do not fit into the committed
+                // bucket.
                 let excess = TokenBucket::new(Rate::from_bits_per_s(0), *ebs);
                 Self { buckets: Buckets::Single { committed, excess }, colour_aware: *colour_aware }
             }
@@ -317,7 +319,8 @@ impl Metering {
                 }
             }
             Buckets::Single { committed, excess } => {
-                // RFC 2697 section 3: if Tc is less than CBS, Tc is incremented, else if Te is less than EBS, Te is.
+                // RFC 2697 section 3: if Tc is less than CBS, Tc is incremented, else if Te is less than EBS, Te is
+                // incremented.
                 let beyond = committed.fill(now);
                 excess.pour(beyond);
                 if before == Colour::Green && committed.holds(bytes) {
@@ -333,7 +336,8 @@ impl Metering {
             Buckets::Two { committed, peak } => {
                 committed.fill(now);
                 peak.fill(now);
-                // RFC 2698 section 3: the peak rate decides red first. Yellow takes tokens from Tp alone, green from both.
+                // RFC 2698 section 3: a packet above the peak rate is red. A yellow packet takes tokens from Tp only, a
+                // green packet from both.
                 if before == Colour::Red || !peak.holds(bytes) {
                     return Colour::Red;
                 }

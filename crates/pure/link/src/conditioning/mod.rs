@@ -2,7 +2,7 @@
 //! stream with its profile, markers set the code point, and policers drop packets. (Shapers delay packets instead. They are
 //! queues: [`queue::shaped`](crate::queue::shaped).)
 //!
-//! It sees only the headers of packets, so the same rules serve simulated packets and real frames.
+//! The conditioner sees only the headers of packets, so the same rules serve simulated packets and real frames.
 //!
 //! Start from [`Condition`], which an experiment file describes, and [`Conditioner`], which applies the rules.
 
@@ -81,7 +81,7 @@ impl Condition {
         }
     }
 
-    /// Its name, or its number. `place` is its index among the rules, from 0.
+    /// The name of the rule; if it has none, its number from 1. `place` is its index among the rules, from 0.
     pub fn name(&self, place: usize) -> Cow<'_, str> {
         self.name.as_deref().map_or_else(|| (place + 1).to_string().into(), Cow::Borrowed)
     }
@@ -113,13 +113,13 @@ impl Condition {
     }
 }
 
-/// The most rules that a line may have.
+/// Largest number of rules of a line.
 const MOST: usize = 1 << 16;
 
 /// Checks the rules of a line.
 ///
 /// # Errors
-/// If a field is out of range. The error names it, seen from the line.
+/// If a field is out of range. The error names it by its path within the line.
 pub(crate) fn check(conditions: &[Condition]) -> Result<(), SettingsError> {
     ensure(conditions.len() <= MOST, "condition", "must be at most 65536")?;
     let mut names = BTreeSet::new();

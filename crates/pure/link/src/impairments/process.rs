@@ -1,4 +1,4 @@
-//! The impairments of a line at work.
+//! Applies the impairments of a line to its packets.
 
 use netrig_core::{DropReason, Duration, Fraction, Seeds, Stream};
 
@@ -22,7 +22,7 @@ struct Drawn<T> {
     random: Stream,
 }
 
-/// Decides which packets are lost: listed ones, and random ones.
+/// Decides which packets are lost: listed packets and random packets.
 #[derive(Clone, Debug)]
 pub(crate) struct Losses {
     process: Drawn<LossProcess>,
@@ -50,7 +50,7 @@ impl Losses {
         self.process.model = LossProcess::Bernoulli { probability };
     }
 
-    /// The reason if the next packet is lost.
+    /// Decides about the next packet. Returns the reason if it is lost.
     pub(crate) fn next(&mut self) -> Option<DropReason> {
         self.started += 1;
         let lost = self.process.model.loses(&mut self.process.random);
@@ -62,8 +62,9 @@ impl Losses {
     }
 }
 
-/// All impairments of one line. Each has its own random stream and draws once per packet that starts onto the line, lost or
-/// not. So the random numbers of the n-th packet for one impairment do not depend on the other impairments.
+/// All impairments of one line. Each has its own random stream and draws once for each packet that starts onto the
+/// line, whether the packet is lost or not. So the random numbers of the n-th packet for one impairment do not depend
+/// on the other impairments.
 #[derive(Clone, Debug)]
 pub(crate) struct Impairments {
     losses: Losses,
@@ -99,7 +100,7 @@ impl Impairments {
         self.losses.set_probability(probability);
     }
 
-    /// Whether a packet that would overtake arrives together with the previous packet.
+    /// Whether packets keep their order: a packet that would overtake arrives together with the previous packet.
     pub(crate) fn queue_up(&self) -> bool {
         self.jitter.as_ref().is_some_and(|jitter| jitter.model.keep_order)
     }
@@ -135,7 +136,7 @@ impl Impairments {
         }
     }
 
-    /// Draws the delay of the next packet, and whether it is exempt from keeping the order.
+    /// Draws the delay of the next packet. Also returns whether this packet is exempt from keeping the order.
     pub(crate) fn delay(&mut self, delay: Duration) -> (Duration, bool) {
         let jitter = self.jitter.as_mut().map_or(0.0, |jitter| jitter.model.spread.draw(&mut jitter.random));
         let delay = shifted(delay, jitter);
@@ -150,7 +151,7 @@ impl Impairments {
     }
 }
 
-/// `delay` plus `nanos`, which may be negative, but never below zero.
+/// `delay` plus `nanos`. `nanos` may be negative, but the result is at least zero.
 fn shifted(delay: Duration, nanos: f64) -> Duration {
     // `as` saturates: a Pareto time may exceed the range of `Duration`.
     let distance = Duration::from_nanos(nanos.abs().round() as u64);

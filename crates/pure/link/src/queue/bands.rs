@@ -1,4 +1,4 @@
-//! The queues of classes, for schedulers of classes.
+//! The queues of the classes of a line, for disciplines that schedule classes.
 
 use std::collections::VecDeque;
 
@@ -7,7 +7,7 @@ use netrig_core::{Backlog, Dequeue, DropReason, Instant, Observer, PacketMeta, Q
 use super::class::{ClassContext, Classifier, PerClass};
 use super::discipline::Discipline;
 
-/// A queue for each class. For each waiting packet the scheduler keeps a note, such as its tag or its length.
+/// A queue for each class. The scheduler keeps a note about each waiting packet, such as its tag or its length.
 #[derive(Clone, Debug)]
 pub(super) struct Bands<P, N> {
     classifier: Classifier,
@@ -18,12 +18,12 @@ pub(super) struct Bands<P, N> {
 #[derive(Clone, Debug)]
 struct Band<P, N> {
     queue: Discipline<P>,
-    /// One for each waiting packet, the oldest first.
+    /// The notes of the waiting packets, oldest packet first.
     notes: VecDeque<N>,
 }
 
 impl<P: PacketMeta, N> Bands<P, N> {
-    /// Empty queues for the classes of this line. `room` is that of a class without a queue of its own.
+    /// Empty queues for the classes of this line. `room` sets the queue of each class that has none of its own.
     pub(super) fn new(room: &PerClass, context: &ClassContext<'_>) -> Self {
         let band = |class| {
             let (class, inner) = context.of_class(class);
@@ -70,13 +70,14 @@ impl<P: PacketMeta, N> Bands<P, N> {
         let after = band.queue.backlog();
         self.backlog.packets = self.backlog.packets + after.packets - before.packets;
         self.backlog.bytes = self.backlog.bytes + after.bytes - before.bytes;
-        // Packets leave at the front.
+        // Packets leave at the front of the queue.
         let gone = band.notes.len().saturating_sub(after.packets);
         band.notes.drain(..gone);
         result
     }
 
-    /// Adds a packet to the queue of its class. Returns whether it waits there now; only then `note` is called.
+    /// Adds a packet to the queue of its class. If the packet now waits there, stores the result of `note` and returns
+    /// true.
     #[inline]
     pub(super) fn push(
         &mut self,

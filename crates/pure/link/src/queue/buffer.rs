@@ -7,7 +7,7 @@ use netrig_core::{Backlog, Dequeue, DropReason, Instant, Observer, PacketMeta, S
 use crate::SettingsError;
 use crate::error::ensure;
 
-/// The limits of a queue. The packet on the line does not count.
+/// The limits of a queue. They do not count the packet that is being sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct QueueLimit {
     packets: usize,
@@ -15,7 +15,7 @@ pub(crate) struct QueueLimit {
 }
 
 impl QueueLimit {
-    /// A limit in packets, in bytes, in both or in neither.
+    /// Limits in packets and in bytes. `None` is no limit.
     pub(crate) fn new(packets: Option<u64>, bytes: Option<Size>) -> Self {
         Self {
             packets: packets.map_or(usize::MAX, |n| usize::try_from(n).unwrap_or(usize::MAX)),
@@ -29,7 +29,7 @@ impl QueueLimit {
         backlog.packets < self.packets && backlog.bytes + u64::from(ip_len) <= self.bytes
     }
 
-    /// Refuses limits of zero.
+    /// Refuses a limit of zero.
     pub(crate) fn check(packets: Option<u64>, bytes: Option<Size>) -> Result<(), SettingsError> {
         const WHY: &str = "must be above zero: the packet on the line is not counted";
         ensure(packets != Some(0), "packets", WHY)?;
@@ -37,7 +37,7 @@ impl QueueLimit {
     }
 }
 
-/// Waiting packets, oldest first, each with the moment at which its wait began.
+/// Waiting packets, oldest first, each with the time at which its wait began.
 #[derive(Clone, Debug)]
 pub(crate) struct Buffer<P> {
     waiting: VecDeque<(Instant, P)>,
@@ -64,7 +64,7 @@ impl<P: PacketMeta> Buffer<P> {
         self.push_since(now, packet);
     }
 
-    /// Adds a packet that has already waited elsewhere since `since`, regardless of the limits.
+    /// Adds a packet that has waited elsewhere since `since`, regardless of the limits.
     #[inline]
     pub(crate) fn push_since(&mut self, since: Instant, packet: P) {
         self.bytes += u64::from(packet.header().ip_len);

@@ -17,7 +17,7 @@ use crate::SettingsError;
 use crate::conditioning::{DscpSet, Match};
 use crate::error::{check_name, ensure};
 
-/// The most classes that a line may have.
+/// Largest number of classes of a line.
 const MOST: usize = 64;
 
 /// A class of packets on a line. A packet belongs to the first class that matches, or else to the last class.
@@ -85,7 +85,7 @@ pub enum Phb {
 }
 
 impl Phb {
-    /// Its name in files.
+    /// Name in experiment files.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Ef => "ef",
@@ -104,7 +104,7 @@ impl Phb {
         }
     }
 
-    /// The number of its class of assured forwarding.
+    /// The number of the assured-forwarding class, 1 to 4. `None` for other behaviours.
     const fn af(self) -> Option<u8> {
         match self {
             Self::Af1 => Some(1),
@@ -115,7 +115,7 @@ impl Phb {
         }
     }
 
-    /// Its recommended code points.
+    /// The recommended code points of the behaviour.
     pub fn code_points(self) -> DscpSet {
         let cs = |precedence| DscpSet::from_iter([Dscp::cs(precedence)]);
         match self {
@@ -135,8 +135,8 @@ impl Phb {
         }
     }
 
-    /// The queue of such a class: a FIFO of 64 packets, or WRED for assured forwarding. The numbers are the defaults of routers
-    /// (Cisco IOS).
+    /// The default queue of a class with this behaviour: a FIFO of 64 packets, or WRED for assured forwarding. The
+    /// numbers are the defaults of routers (Cisco IOS).
     fn queue(self) -> Queue {
         let Some(class) = self.af() else {
             return Queue::Fifo(Fifo { packets: Some(64), ..Fifo::default() });
@@ -160,34 +160,34 @@ impl Phb {
 }
 
 impl Class {
-    /// A class of this name for these packets. Without `matches` it takes all other packets.
+    /// A class of this name for these packets. Without `matches` the class takes all remaining packets.
     pub fn new(name: &str, matches: Option<Match>) -> Self {
         Self { name: Some(name.to_owned()), matches, ..Self::default() }
     }
 
-    /// Its name.
+    /// The name of the class; if it has none, the name of its behaviour.
     pub fn name(&self) -> &str {
         self.name.as_deref().or(self.phb.map(Phb::name)).unwrap_or_default()
     }
 
-    /// Its packets. The last class takes all other packets and ignores this.
+    /// The packets of the class. Ignored for the last class, which takes all remaining packets.
     pub fn matches(&self) -> Option<Cow<'_, Match>> {
         let of_phb = || self.phb.map(|phb| Cow::Owned(Match::dscp(phb.code_points().iter())));
         self.matches.as_ref().map(Cow::Borrowed).or_else(of_phb)
     }
 
-    /// Whether it goes first and is policed to its reservation.
+    /// Whether the class is served first and is policed to its reservation.
     pub(crate) fn is_low_latency(&self) -> bool {
         self.low_latency.unwrap_or(self.phb == Some(Phb::Ef))
     }
 
-    /// The bucket depth of the policer of a class of low latency.
+    /// The bucket depth of the policer of a low-latency class.
     pub(crate) fn burst(&self) -> Size {
         let fifth = self.reserve.map_or(0, |reserve| reserve.bits_per_s() / 8 / 5);
         self.burst.unwrap_or(Size::from_bytes(fifth))
     }
 
-    /// Its queue. `room` is the default for a class without a queue and a behaviour.
+    /// The queue of the class. `room` is the default for a class that has neither a queue nor a behaviour.
     pub(crate) fn queue(&self, room: &PerClass) -> Queue {
         let of_room = || Queue::Fifo(Fifo { packets: room.packets, bytes: room.bytes, ..Fifo::default() });
         self.queue.clone().or(self.phb.map(Phb::queue)).unwrap_or_else(of_room)
@@ -208,10 +208,10 @@ impl Class {
     }
 }
 
-/// Checks the classes of a line of this rate. They may reserve only the share `reservable` of it.
+/// Checks the classes of a line of this rate. Together they may reserve at most the share `reservable` of the rate.
 ///
 /// # Errors
-/// If a field is out of range. The error names it, seen from the line.
+/// If a field is out of range. The error names it by its path within the line.
 pub(crate) fn check(classes: &[Class], rate: Rate, reservable: Fraction) -> Result<(), SettingsError> {
     ensure(classes.len() <= MOST, "classes", "must be at most 64")?;
     for (n, class) in classes.iter().enumerate() {
@@ -230,7 +230,8 @@ pub(crate) fn check(classes: &[Class], rate: Rate, reservable: Fraction) -> Resu
     check_reservations(classes, rate, reservable)
 }
 
-/// The limit of a vendor: only the share `reservable` of the line may be reserved. It does not limit use.
+/// Checks a vendor's limit: the reservations may take only the share `reservable` of the line. The limit does not apply
+/// to use.
 fn check_reservations(classes: &[Class], rate: Rate, reservable: Fraction) -> Result<(), SettingsError> {
     let sum =
         classes.iter().filter_map(|class| class.reserve).map(Rate::bits_per_s).fold(0, u64::saturating_add);
@@ -264,8 +265,8 @@ pub(crate) fn check_resolved(classes: &[Class]) -> Result<(), SettingsError> {
     Ok(())
 }
 
-/// The share of each class while all are backlogged, bit/s: its reservation, or an even part of the unreserved rate. Zero for
-/// classes that are `exempt`.
+/// The rate of each class while all classes are backlogged, bit/s: its reservation, or an equal part of the unreserved
+/// rate. Zero for `exempt` classes.
 pub(crate) fn shares(classes: &[Class], rate: Rate, exempt: impl Fn(&Class) -> bool) -> Vec<u64> {
     let reserved: u64 = classes.iter().filter_map(|class| class.reserve).map(Rate::bits_per_s).sum();
     let sharing = classes.iter().filter(|class| class.reserve.is_none() && !exempt(class)).count() as u64;
@@ -278,7 +279,7 @@ pub(crate) fn shares(classes: &[Class], rate: Rate, exempt: impl Fn(&Class) -> b
     classes.iter().map(share).collect()
 }
 
-/// Fails if a class without a reservation gets no share.
+/// Fails if the rate of a class without a reservation would be zero.
 pub(crate) fn check_shares(
     classes: &[Class],
     rate: Rate,
@@ -291,7 +292,7 @@ pub(crate) fn check_shares(
     Err(SettingsError::new("reserve", why).within(&format!("classes.{n}")))
 }
 
-/// The line behind a discipline of classes, with its classes.
+/// A line and its classes, as a discipline that schedules classes sees them.
 #[derive(Clone, Debug)]
 pub struct ClassContext<'a> {
     line: QueueContext<'a>,
@@ -299,7 +300,7 @@ pub struct ClassContext<'a> {
 }
 
 impl<'a> ClassContext<'a> {
-    /// In front of a line with these classes, which must have passed the line's check.
+    /// The context of a line with these classes, which must have passed the line's check.
     pub fn new(line: QueueContext<'a>, classes: &'a [Class]) -> Self {
         Self { line, classes }
     }
@@ -346,7 +347,7 @@ pub struct PerClass {
 }
 
 impl PerClass {
-    /// Checks the room.
+    /// Checks the limits.
     ///
     /// # Errors
     /// If a field is out of range. The error names it.

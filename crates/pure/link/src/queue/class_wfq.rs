@@ -10,19 +10,19 @@ use crate::conditioning::TokenBucket;
 
 /// A queue with class-based weighted fair queueing.
 ///
-/// Classes of low latency go first, in their order. Each is policed to its reservation, so that they cannot starve the other
-/// classes. These share the remaining rate in proportion to their reservations.
+/// Low-latency classes are served first, in their order. Each is policed to its reservation, so that they cannot starve
+/// the other classes. The other classes share the remaining rate in proportion to their reservations.
 #[derive(Clone, Debug)]
 pub struct ClassWfqQueue<P>(Box<ClassWfqScheduler<P>>);
 
 #[derive(Clone, Debug)]
 struct ClassWfqScheduler<P> {
     bands: Bands<P, Tag>,
-    /// By class; only classes of low latency have one.
+    /// Policer of each class. Only low-latency classes have one.
     policers: Vec<Option<TokenBucket>>,
     clock: FluidClock,
     framing: Framing,
-    /// By class, during a search for the next packet: whether a shaper holds it.
+    /// For each class, during a search for the next packet: whether a shaper holds its packet.
     held: Vec<bool>,
 }
 
@@ -49,7 +49,8 @@ impl<P: PacketMeta> ClassWfqScheduler<P> {
         self.policers[class].is_some()
     }
 
-    /// The class whose oldest packet the fluid server would finish first, among classes that no shaper holds.
+    /// The class whose oldest packet the fluid server would finish first, among the classes whose packets no shaper
+    /// holds.
     fn first_done(&self) -> Option<usize> {
         let candidates = (0..self.bands.len()).filter(|class| !self.is_fast(*class) && !self.held[*class]);
         candidates.filter_map(|class| Some((*self.bands.first(class)?, class))).min().map(|(_, class)| class)

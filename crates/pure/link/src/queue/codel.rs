@@ -1,4 +1,5 @@
-//! Controlled delay (CoDel, RFC 8289): if waits stay above a target for an interval, packets are dropped as they leave.
+//! Controlled delay (CoDel, RFC 8289): if waiting times stay above a target for an interval, packets are dropped when
+//! they leave the queue.
 
 use netrig_core::{
     Backlog, Dequeue, DropReason, Duration, Ecn, Instant, Observer, PacketMeta, QueueDiscipline, Size,
@@ -72,9 +73,9 @@ struct Head<P> {
 #[derive(Clone, Debug)]
 struct CodelControl {
     settings: Codel,
-    /// The largest packet so far, bytes. A queue of at most this length is not controlled.
+    /// The largest packet up to now, bytes. A queue of at most this length is not controlled.
     maxpacket: u64,
-    /// When the wait will have been above the target for an interval. `None` while it is below the target.
+    /// The time at which the wait will have been above the target for an interval. `None` while it is below the target.
     first_above_time: Option<Instant>,
     dropping: bool,
     drop_next: Instant,
@@ -85,7 +86,8 @@ struct CodelControl {
 }
 
 impl CodelControl {
-    /// Whether a packet that leaves at `now` and has waited since `since` may be dropped, with `left` bytes behind it.
+    /// Whether a packet that leaves at `now` and has waited since `since` may be dropped. `left` is the number of bytes
+    /// that remain in the queue.
     fn judge(&mut self, now: Instant, since: Instant, left: u64) -> bool {
         if now.since(since) < self.settings.target || left <= self.maxpacket {
             self.first_above_time = None;
@@ -100,13 +102,13 @@ impl CodelControl {
         }
     }
 
-    /// The control law: drops come closer as interval/√count.
+    /// The next drop time after `moment`. The control law spaces drops by interval/√count.
     fn after(&self, moment: Instant) -> Instant {
         let interval = self.settings.interval.as_nanos() as f64;
         moment + Duration::from_nanos((interval / f64::from(self.count).sqrt()).round() as u64)
     }
 
-    /// Starts dropping. Soon after the last time it continues at nearly the rate of that time.
+    /// Starts dropping. If dropping stopped recently, it continues at nearly the previous drop rate.
     fn begin(&mut self, now: Instant) {
         let found = self.count.saturating_sub(self.lastcount);
         let recent = now.since(self.drop_next) < self.settings.interval * 16;
@@ -118,12 +120,12 @@ impl CodelControl {
 }
 
 impl<P: PacketMeta> CodelQueue<P> {
-    /// An empty queue, which does not depend on the line.
+    /// An empty queue. It does not use the context.
     pub fn new(settings: &Codel, _context: &QueueContext<'_>) -> Self {
         Self::without_context(settings)
     }
 
-    /// An empty queue in front of any line.
+    /// An empty queue for any line.
     pub(super) fn without_context(settings: &Codel) -> Self {
         let control = CodelControl {
             settings: settings.clone(),
@@ -155,7 +157,7 @@ impl<P: PacketMeta> CodelQueue<P> {
         Some(Head { packet, since, may_drop })
     }
 
-    /// Marks the packet if possible. Returns whether it is marked and need not be dropped.
+    /// Marks the packet if ECN allows it. Returns whether the packet is marked, and thus not dropped.
     fn marks(&self, now: Instant, packet: &mut P, obs: &mut impl Observer<P>) -> bool {
         // RFC 3168 section 5: a packet that carries ECT or CE belongs to an ECN-capable transport.
         let markable = self.control.settings.ecn && packet.header().ecn != Ecn::NotEct;
@@ -166,7 +168,7 @@ impl<P: PacketMeta> CodelQueue<P> {
         markable
     }
 
-    /// The first drop after waits have been too long for an interval.
+    /// The first drop after waiting times have been above the target for an interval.
     fn begin(&mut self, now: Instant, mut head: Head<P>, obs: &mut impl Observer<P>) -> Option<Head<P>> {
         self.control.begin(now);
         if self.marks(now, &mut head.packet, obs) {
@@ -176,7 +178,7 @@ impl<P: PacketMeta> CodelQueue<P> {
         self.next(now)
     }
 
-    /// Continues dropping while waits stay above the target, at the times that the control law gives.
+    /// Continues dropping while waiting times stay above the target, at the times that the control law gives.
     fn go_on(&mut self, now: Instant, head: Head<P>, obs: &mut impl Observer<P>) -> Option<Head<P>> {
         let mut next = Some(head);
         while let Some(mut head) = next {

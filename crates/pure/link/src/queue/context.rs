@@ -1,4 +1,4 @@
-//! The properties of a line that its queue discipline knows.
+//! The properties of a line that its queue discipline may use.
 
 use std::borrow::Cow;
 
@@ -6,7 +6,7 @@ use netrig_core::{Duration, Rate, Seeds, Size, Stream};
 
 use crate::Framing;
 
-/// The line behind a queue, as far as a discipline may know it when it is made.
+/// The properties of a line that a discipline may use when it is made.
 #[derive(Clone, Debug)]
 pub struct QueueContext<'a> {
     seeds: &'a Seeds,
@@ -18,18 +18,18 @@ pub struct QueueContext<'a> {
 }
 
 impl<'a> QueueContext<'a> {
-    /// In front of the line called `line`, with this rate and framing.
+    /// The context of the line called `line`, with this rate and framing.
     pub fn new(seeds: &'a Seeds, line: &'a str, rate: Rate, framing: Framing) -> Self {
         Self { seeds, line: line.into(), rate, framing, drain: (rate, framing) }
     }
 
-    /// The same context behind a shaper of this rate, which counts packets as `framing` does.
+    /// The same context for a queue in front of a shaper with this rate, which counts packets as `framing` does.
     #[must_use]
     pub(super) fn drained_at(&self, rate: Rate, framing: Framing) -> Self {
         Self { drain: (rate, framing), line: self.line.clone(), ..*self }
     }
 
-    /// The rate that drains the queue at the start, and the framing that this rate counts.
+    /// The initial rate that drains the queue, and the framing that this rate counts.
     pub(super) fn drain(&self) -> (Rate, Framing) {
         self.drain
     }
@@ -39,7 +39,7 @@ impl<'a> QueueContext<'a> {
         Self { line: format!("{}/class/{class}", self.line).into(), ..*self }
     }
 
-    /// The random stream `link/<line>/<what>`; within a class `link/<line>/class/<class>/<what>`.
+    /// The random stream `link/<line>/<what>`. For the queue of a class it is `link/<line>/class/<class>/<what>`.
     pub fn stream(&self, what: &str) -> Stream {
         self.seeds.stream(&format!("link/{}/{what}", self.line))
     }
@@ -50,7 +50,7 @@ impl<'a> QueueContext<'a> {
         self.rate.time_for(self.framing.line_bytes(ip_len))
     }
 
-    /// The line's rate at the start.
+    /// The initial rate of the line.
     pub fn rate(&self) -> Rate {
         self.rate
     }

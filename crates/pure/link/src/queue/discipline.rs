@@ -1,4 +1,4 @@
-//! The disciplines that a file can name.
+//! The disciplines that an experiment file can name.
 
 use netrig_core::{Backlog, Dequeue, DropReason, Instant, Observer, PacketMeta, QueueDiscipline, Rate};
 use schemars::JsonSchema;
@@ -9,7 +9,7 @@ use super::{class_wfq, codel, drr, fifo, fq_codel, priority, red, shaped, wfq, w
 use crate::SettingsError;
 use crate::error::ensure;
 
-/// Implements a queue that is one of several: every call goes to the one that it is.
+/// Implements [`QueueDiscipline`] for an enum of queues: every call goes to the queue of the variant.
 macro_rules! any_of {
     ($type:ident: $($kind:ident),+) => {
         impl<P: PacketMeta> QueueDiscipline<P> for $type<P> {
@@ -41,9 +41,10 @@ macro_rules! any_of {
 }
 pub(super) use any_of;
 
-/// Declares the disciplines that a file can name: for each the settings in the file, and the queue that is made from
-/// them. The settings have `check(&self) -> Result<(), SettingsError>`. The queue implements [`QueueDiscipline`] and has
-/// `new(&Settings, &QueueContext) -> Self`, or with `&ClassContext` if it schedules classes.
+/// Declares the disciplines that an experiment file can name: the settings of each in the file, and the queue that is
+/// made from them. The settings have `check(&self) -> Result<(), SettingsError>`. The queue implements
+/// [`QueueDiscipline`] and has `new(&Settings, &QueueContext) -> Self`. If it schedules classes, `new` takes a
+/// `&ClassContext` instead.
 macro_rules! disciplines {
     ($($(#[doc = $doc:literal])+ $kind:ident($settings:ty) => $queue:ty;)+) => {
         /// The queue in front of a line.
@@ -105,12 +106,12 @@ disciplines! {
 }
 
 impl Queue {
-    /// Whether it schedules the line's classes.
+    /// Whether the discipline schedules the line's classes.
     pub const fn is_of_classes(&self) -> bool {
         self.room().is_some()
     }
 
-    /// The number of its curves, including those of an inner queue.
+    /// The number of WRED curves, including those of an inner queue.
     pub(crate) fn curves(&self) -> usize {
         match self {
             Self::Wred(wred) => wred.curves.len(),
@@ -119,7 +120,7 @@ impl Queue {
         }
     }
 
-    /// The room of each class, if the discipline schedules classes.
+    /// The default limits of each class, if the discipline schedules classes.
     pub(crate) const fn room(&self) -> Option<PerClass> {
         match self {
             Self::Priority(room) | Self::ClassWfq(room) => Some(PerClass { ..*room }),
@@ -128,10 +129,10 @@ impl Queue {
         }
     }
 
-    /// Checks whether a line of this rate can schedule these classes with this queue. The classes must have been checked.
+    /// Checks whether this queue can schedule these classes on a line of this rate. The classes must have been checked.
     ///
     /// # Errors
-    /// If a field is out of range. The error names it, seen from the line.
+    /// If a field is out of range. The error names it by its path within the line.
     pub(crate) fn check_classes(&self, classes: &[Class], rate: Rate) -> Result<(), SettingsError> {
         let Some(room) = self.room() else { return Ok(()) };
         ensure(!classes.is_empty(), "classes", "must be given: this `queue` schedules them")?;

@@ -33,7 +33,7 @@ fn default_quantum() -> Size {
 }
 
 impl Drr {
-    /// The room of its classes.
+    /// The limits of each class.
     pub(super) fn room(&self) -> PerClass {
         PerClass { packets: self.packets, bytes: self.bytes }
     }
@@ -55,10 +55,10 @@ pub struct DrrQueue<P>(Box<Rounds<P>>);
 
 #[derive(Clone, Debug)]
 struct Rounds<P> {
-    /// The note of a packet is its length on the line.
+    /// The note about a packet is its length on the line.
     bands: Bands<P, u64>,
     classes: Vec<DrrClass>,
-    /// Backlogged classes. The first one has its turn.
+    /// Backlogged classes. The first one is served now.
     active: VecDeque<usize>,
     framing: Framing,
 }
@@ -66,9 +66,9 @@ struct Rounds<P> {
 #[derive(Clone, Debug)]
 struct DrrClass {
     quantum: u64,
-    /// DeficitCounter: bytes that it may still send in this round.
+    /// DeficitCounter of the paper: bytes that the class may still send in this round.
     deficit: u64,
-    /// Whether it has received its quantum for this turn.
+    /// Whether the class has received its quantum for this turn.
     granted: bool,
     active: bool,
 }
@@ -93,7 +93,7 @@ impl<P: PacketMeta> DrrQueue<P> {
 }
 
 impl<P: PacketMeta> Rounds<P> {
-    /// Ends the turn of a class. It keeps its deficit unless its queue is empty.
+    /// Ends the turn of a class. The class keeps its deficit counter unless its queue is empty.
     fn end_turn(&mut self, class: usize) {
         self.active.pop_front();
         let turn = &mut self.classes[class];
@@ -106,7 +106,7 @@ impl<P: PacketMeta> Rounds<P> {
         }
     }
 
-    /// The next packet of a class, if its deficit is enough.
+    /// The next packet of a class, if its deficit counter is large enough.
     fn of_class(&mut self, class: usize, now: Instant, obs: &mut impl Observer<P>) -> Dequeue<P> {
         let turn = &mut self.classes[class];
         if !turn.granted {
@@ -120,7 +120,7 @@ impl<P: PacketMeta> Rounds<P> {
         if let Dequeue::Packet(packet, _) = &next {
             let length = self.framing.line_bytes(packet.header().ip_len);
             let turn = &mut self.classes[class];
-            // A queue that drops at its head may return a longer packet than the one whose length was noted first.
+            // A queue that drops at its head may return a longer packet than the one whose length was checked.
             turn.deficit = turn.deficit.saturating_sub(length);
         }
         next
@@ -155,7 +155,8 @@ impl<P: PacketMeta> QueueDiscipline<P> for DrrQueue<P> {
                     held = 0;
                 }
                 Dequeue::NotBefore(moment) => {
-                    // A shaper holds its packet. The class keeps its deficit, and gets no further quantum meanwhile.
+                    // A shaper holds the packet. The class keeps its deficit counter and gets no further quantum until
+                    // the packet is released.
                     rounds.active.rotate_left(1);
                     soonest = soonest.min(moment);
                     held += 1;

@@ -1,4 +1,4 @@
-//! The way of packets to a line: a queue, perhaps with conditioning, classes and a transmit ring.
+//! The path of packets to a line: a queue, perhaps with conditioning, classes and a transmit ring.
 
 use netrig_core::{Backlog, Dequeue, DropReason, Instant, Observer, PacketMeta, QueueDiscipline, Seeds};
 
@@ -9,21 +9,22 @@ use super::fifo;
 use super::port::Port;
 use crate::LineSettings;
 
-/// The way of packets to a line: a queue alone, or a queue with conditioning, classes and a transmit ring.
+/// The path of packets to a line: a queue alone, or a queue with conditioning, classes and a transmit ring.
 ///
-/// Every packet passes here. So the most common queue is kept small and stands outside the choice among all disciplines.
+/// Every packet passes here. For speed, the most common queue has its own small variant, outside the choice among all
+/// disciplines.
 #[derive(Clone, Debug)]
 pub enum Egress<P> {
-    /// A FIFO queue alone.
+    /// Only a FIFO queue.
     Fifo(fifo::FifoQueue<P>),
-    /// Another queue alone.
+    /// Only a queue of another discipline.
     Queue(Box<Discipline<P>>),
     /// A queue with conditioning, classes or a transmit ring.
     Port(Box<Port<P>>),
 }
 
 impl<P: PacketMeta> Egress<P> {
-    /// The way to the line that `settings` describe. They must have passed [`LineSettings::check`].
+    /// The path to the line that `settings` describe. They must have passed [`LineSettings::check`].
     pub fn new(settings: &LineSettings, seeds: &Seeds, line: &str) -> Self {
         let context = QueueContext::new(seeds, line, settings.rate, settings.framing);
         let context = ClassContext::new(context, &settings.classes);
@@ -34,7 +35,7 @@ impl<P: PacketMeta> Egress<P> {
         }
     }
 
-    /// The port, unless there is only a queue.
+    /// The port; `None` if there is only a queue.
     pub fn port(&self) -> Option<&Port<P>> {
         match self {
             Self::Fifo(_) | Self::Queue(_) => None,

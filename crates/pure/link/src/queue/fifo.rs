@@ -48,7 +48,7 @@ impl Fifo {
     }
 }
 
-/// The room of a limit in time, in bytes on the line. A packet takes room while it waits.
+/// A limit in time, converted to bytes on the line. A packet counts while it waits.
 #[derive(Clone, Debug)]
 pub(crate) struct TimeRoom {
     framing: Framing,
@@ -59,7 +59,7 @@ pub(crate) struct TimeRoom {
 impl TimeRoom {
     pub(crate) fn new(time: Duration, context: &QueueContext<'_>) -> Self {
         let (rate, framing) = context.drain();
-        // At most 2⁶⁴ ns at 2⁶⁴ bit/s, in 128 bits.
+        // The product of up to 2⁶⁴ ns and 2⁶⁴ bit/s fits into 128 bits.
         let bytes = u128::from(time.as_nanos()) * u128::from(rate.bits_per_s()) / 8_000_000_000;
         Self { framing, taken: 0, limit: u64::try_from(bytes).unwrap_or(u64::MAX) }
     }
@@ -84,12 +84,12 @@ impl TimeRoom {
 #[derive(Clone, Debug)]
 pub struct FifoQueue<P> {
     buffer: Buffer<P>,
-    /// Only with a limit in time.
+    /// The limit in time, if there is one.
     room: Option<Box<TimeRoom>>,
 }
 
 impl<P: PacketMeta> FifoQueue<P> {
-    /// An empty queue. A limit in time depends on the line.
+    /// An empty queue. A limit in time is converted with the rate and the framing of the line.
     pub fn new(settings: &Fifo, context: &QueueContext<'_>) -> Self {
         let room = settings.time.map(|time| Box::new(TimeRoom::new(time, context)));
         Self { buffer: Buffer::new(QueueLimit::new(settings.packets, settings.bytes)), room }

@@ -2,10 +2,10 @@
 //! to flow control in integrated services networks: the single-node case", IEEE/ACM Transactions on Networking 1(3), 1993;
 //! called "the paper" here.
 //!
-//! The fluid server does the same work as the line, but serves all backlogged sessions at once, in proportion to their weights.
-//! Its virtual time is the work done for each unit of weight. The tag of a packet is the virtual time at which the fluid server
-//! would finish it. If the line sends packets in the order of their tags, it finishes each at most one packet time later than
-//! the fluid server (theorem 1 of the paper).
+//! The fluid server does the same work as the line, but serves all backlogged sessions in parallel, in proportion to
+//! their weights. Its virtual time is the work done per unit of weight. The tag of a packet is the virtual time at
+//! which the fluid server would finish it. If the line sends packets in the order of their tags, it finishes each
+//! packet at most one packet time later than the fluid server (theorem 1 of the paper).
 
 use std::cmp::{Ordering, Reverse};
 use std::collections::BinaryHeap;
@@ -15,7 +15,7 @@ use netrig_core::{Duration, Instant, Rate};
 use super::context::QueueContext;
 use crate::Framing;
 
-/// A virtual time of the fluid server, bytes for each unit of weight.
+/// A virtual time of the fluid server, bytes per unit of weight.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(super) struct Tag(f64);
 
@@ -36,8 +36,8 @@ impl Ord for Tag {
 
 /// The virtual time of the fluid server.
 ///
-/// It follows the work of the line, not the clock. If the line cannot send or sends other packets, the virtual time stops. The
-/// rate that the line had at the start is needed only within a packet.
+/// It advances with the work of the line, not with the clock. While the line cannot send or sends other packets, the
+/// virtual time stops. The initial rate of the line is used only to interpolate within a packet.
 #[derive(Clone, Debug)]
 pub(super) struct FluidClock {
     rate: Rate,
@@ -46,7 +46,8 @@ pub(super) struct FluidClock {
     sessions: Vec<FluidSession>,
     /// Sum of the weights of the sessions that the fluid server serves.
     weights: f64,
-    /// The virtual time at which each of these sessions ends, as known when it began. Some have got more work since.
+    /// The virtual time at which each of these sessions ends, as computed when it became backlogged. Later arrivals may
+    /// have extended it.
     ends: BinaryHeap<Reverse<(Tag, usize)>>,
     sending: Option<PacketInService>,
 }
@@ -54,24 +55,24 @@ pub(super) struct FluidClock {
 #[derive(Clone, Debug)]
 struct FluidSession {
     weight: f64,
-    /// The tag of its last packet.
+    /// The tag of the last packet of the session.
     last: Tag,
-    /// Whether the fluid server serves it.
+    /// Whether the fluid server serves the session.
     busy: bool,
 }
 
-/// The last packet that the line took.
+/// The last packet that the line started.
 #[derive(Clone, Debug)]
 struct PacketInService {
     since: Instant,
     takes: Duration,
     bytes: f64,
-    /// Bytes of it that are already added to the work of the fluid server.
+    /// Bytes of the packet that are already added to the work of the fluid server.
     counted: f64,
 }
 
 impl FluidClock {
-    /// With sessions of these weights, all above zero, in front of this line.
+    /// A clock for sessions of these weights, all above zero, in front of this line.
     pub(super) fn new(weights: impl Iterator<Item = f64>, context: &QueueContext<'_>) -> Self {
         let mut clock = Self {
             rate: context.rate(),
@@ -91,8 +92,8 @@ impl FluidClock {
         self.sessions.push(FluidSession { weight, last: Tag::default(), busy: false });
     }
 
-    /// The tag of a packet of this IP length that arrives at a session at `now`. `waiting` is the number of packets of all
-    /// sessions that wait before it.
+    /// The tag of a packet of this IP length that arrives at a session at `now`. `waiting` is the number of packets
+    /// that already wait, over all sessions.
     pub(super) fn arrival(&mut self, now: Instant, number: usize, ip_len: u32, waiting: usize) -> Tag {
         self.work_until(now, waiting);
         let length = self.framing.line_bytes(ip_len) as f64;
@@ -108,13 +109,13 @@ impl FluidClock {
         session.last
     }
 
-    /// Revokes the last packet of a session. `before` is the tag of the previous packet if that still waits.
+    /// Revokes the last packet of a session. `before` is the tag of the previous packet, if that packet still waits.
     pub(super) fn retract(&mut self, number: usize, before: Option<Tag>) {
         let session = &mut self.sessions[number];
         session.last = before.unwrap_or(Tag(self.virtual_time)).min(session.last);
     }
 
-    /// The line takes a packet of this IP length at `now`, after the previous one.
+    /// Starts the packet of this IP length that the line takes at `now`. The previous packet is complete.
     pub(super) fn departure(&mut self, now: Instant, ip_len: u32) {
         self.finish_packet();
         let bytes = self.framing.line_bytes(ip_len);
@@ -122,7 +123,7 @@ impl FluidClock {
         self.sending = Some(PacketInService { since: now, takes, bytes: bytes as f64, counted: 0.0 });
     }
 
-    /// All sessions are empty: the virtual time starts again.
+    /// Restarts the virtual time when all sessions are empty.
     pub(super) fn clear(&mut self) {
         self.virtual_time = 0.0;
         self.weights = 0.0;
@@ -144,12 +145,12 @@ impl FluidClock {
         if passed >= sending.takes {
             self.finish_packet();
             if waiting == 0 {
-                // The line was idle, and so was the fluid server, which does the same work. Both start again.
+                // The line was idle. The fluid server does the same work, so it was idle too. Both restart.
                 self.clear();
             }
             return;
         }
-        // The packet takes at least a nanosecond, otherwise it would be finished.
+        // The packet takes at least a nanosecond, or it would be finished.
         let share = passed.as_nanos() as f64 / sending.takes.as_nanos() as f64;
         let done = sending.bytes * share;
         let more = (done - sending.counted).max(0.0);
@@ -169,7 +170,7 @@ impl FluidClock {
         while let Some(Reverse((tag, number))) = self.ends.peek().copied() {
             let session = &mut self.sessions[number];
             if session.last != tag {
-                // The session has got more or less work since.
+                // The work of the session has changed since.
                 self.ends.pop();
                 self.ends.push(Reverse((session.last, number)));
                 continue;
@@ -185,7 +186,7 @@ impl FluidClock {
             session.busy = false;
             self.weights -= session.weight;
         }
-        // Removes rounding errors once all sessions have ended.
+        // Sets the sum to exactly zero after all sessions have ended, which removes rounding errors.
         self.weights = 0.0;
     }
 }

@@ -1,4 +1,5 @@
-//! Flow queue CoDel (RFC 8290): deficit round robin among flows, sparse flows first, with a controlled delay for each.
+//! Flow queue CoDel (RFC 8290): deficit round robin among flows, sparse flows first, with controlled delay (CoDel) in
+//! each.
 
 use std::collections::VecDeque;
 
@@ -67,7 +68,8 @@ impl FqCodel {
         self.codel().check()
     }
 
-    /// The settings of each queue. Its own limit is never reached, because all queues have a common limit.
+    /// The CoDel settings of each queue. The limit of a single queue is never reached, because all queues share a
+    /// common limit.
     fn codel(&self) -> Codel {
         let Self { packets, target, interval, ecn, .. } = *self;
         Codel { packets: Some(packets.saturating_add(1)), bytes: None, target, interval, ecn }
@@ -84,7 +86,7 @@ struct FqCodelFlows<P> {
     codel: Codel,
     most: usize,
     quantum: i64,
-    /// The queues that have been used.
+    /// The queues that flows have used.
     flows: Vec<FqCodelFlow<P>>,
     /// New queues of RFC 8290 section 4.2, which go first.
     new: VecDeque<u16>,
@@ -95,13 +97,13 @@ struct FqCodelFlows<P> {
 #[derive(Clone, Debug)]
 struct FqCodelFlow<P> {
     queue: CodelQueue<P>,
-    /// Byte credits of RFC 8290 section 4.1.
+    /// Byte credits of the queue (RFC 8290 section 4.1).
     credits: i64,
     listed: bool,
 }
 
 impl<P: PacketMeta> FqCodelQueue<P> {
-    /// An empty queue; the salt of its hash is the stream `link/<line>/flows`.
+    /// An empty queue. The salt of its hash comes from the stream `link/<line>/flows`.
     pub fn new(settings: &FqCodel, context: &QueueContext<'_>) -> Self {
         Self(Box::new(FqCodelFlows {
             table: FlowTable::new(1, settings.flows.into(), context),
@@ -137,8 +139,8 @@ impl<P: PacketMeta> FqCodelFlows<P> {
         }
     }
 
-    /// The next queue to send, and whether it is new (RFC 8290 section 4.2). A queue without credits gets a quantum and goes to
-    /// the end of the old queues.
+    /// The next queue to serve, and whether it is new (RFC 8290 section 4.2). A queue without credits gets a quantum
+    /// and goes to the end of the old queues.
     fn next_queue(&mut self) -> Option<(u16, bool)> {
         loop {
             let number = *self.new.front().or(self.old.front())?;
@@ -193,8 +195,8 @@ impl<P: PacketMeta> QueueDiscipline<P> for FqCodelQueue<P> {
                 flows.flows[usize::from(number)].credits -= i64::from(packet.header().ip_len);
                 return Dequeue::Packet(packet, since);
             }
-            // RFC 8290 section 4.2: an empty old queue leaves the list, but an empty new queue becomes old first. Otherwise a
-            // flow could stay ahead of all others by sending a packet whenever its queue is empty.
+            // RFC 8290 section 4.2: an empty old queue leaves the list, but an empty new queue first becomes an old
+            // queue. Otherwise a flow could always be served first by sending a packet whenever its queue is empty.
             flows.unlist(is_new);
             if is_new {
                 flows.old.push_back(number);

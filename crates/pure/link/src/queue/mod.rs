@@ -1,8 +1,8 @@
-//! Queue disciplines: one file each, behind the trait [`QueueDiscipline`](netrig_core::QueueDiscipline).
+//! Queue disciplines, one file each. Each implements the trait [`QueueDiscipline`](netrig_core::QueueDiscipline).
 //!
-//! A discipline decides which packets wait, which are dropped and which leaves next. It knows neither rate nor delay. When it
-//! is made, it may look at its line through [`QueueContext`]; a discipline of classes finds the line's [`Class`]es in
-//! [`ClassContext`].
+//! A discipline decides which packets wait, which are dropped and which leaves next. It does not model the rate or the
+//! delay of the line. When it is made, it may read the properties of its line from [`QueueContext`]. A discipline that
+//! schedules classes reads the line's [`Class`]es from [`ClassContext`].
 
 mod bands;
 pub(crate) mod buffer;

@@ -10,9 +10,9 @@ use crate::{LineCounters, LineSettings};
 
 /// The output port of a line that conditions traffic.
 ///
-/// It keeps counters for each class, as routers do. For a class *offered* packets have arrived at its queue, *served* and
-/// *delivered* packets have started onto the line, and the queue has dropped *dropped* packets. The rules have counters of
-/// their own for the packets that they drop.
+/// It keeps counters for each class, as routers do. For a class, *offered* counts packets that arrived at its queue,
+/// *served* and *delivered* count packets that started onto the line, and *dropped* counts packets that the queue
+/// dropped. Packets that a rule drops are counted by the rule.
 #[derive(Clone, Debug)]
 pub struct Port<P> {
     conditioner: Conditioner,
@@ -21,7 +21,7 @@ pub struct Port<P> {
     ring: Option<Ring<P>>,
 }
 
-/// The classes of a port, independent of the queue.
+/// The classifier and the counters of the classes of a port. They do not depend on the queue.
 #[derive(Clone, Debug)]
 struct Classes {
     classifier: Classifier,
@@ -39,7 +39,7 @@ struct ClassAccount {
 struct Ring<P> {
     slots: usize,
     packets: Buffer<P>,
-    /// Until then a shaper holds all waiting packets.
+    /// A shaper holds all waiting packets until this time.
     held_until: Instant,
 }
 
@@ -82,7 +82,7 @@ impl<P: PacketMeta> Port<P> {
         }
     }
 
-    /// The next packet of the ring, or the reason why it is empty. `None` without a ring.
+    /// The next packet of the ring, or the time at which a shaper releases one. `None` if the port has no ring.
     fn next_of_ring(&mut self, now: Instant, obs: &mut impl Observer<P>) -> Option<Dequeue<P>> {
         self.fill_ring(now, obs);
         let ring = self.ring.as_mut()?;
@@ -135,7 +135,7 @@ impl ClassAccount {
     }
 }
 
-/// Counts the drops and marks of the queue for each class, and passes them on.
+/// Counts the drops and marks of the queue for each class, and passes these events to the next observer.
 struct ClassObserver<'a, O> {
     obs: &'a mut O,
     classes: &'a mut Classes,
@@ -164,7 +164,7 @@ impl<P: PacketMeta> QueueDiscipline<P> for Port<P> {
         classes.arrives(now, &packet, obs);
         queue.enqueue(now, packet, &mut ClassObserver { obs: &mut *obs, classes });
         if let Some(ring) = ring {
-            // A packet of another class may leave at once.
+            // A packet of another class may leave immediately.
             ring.held_until = Instant::ZERO;
         }
         self.fill_ring(now, obs);

@@ -1,5 +1,5 @@
-//! Strict priority: a class is served only if all classes before it are empty. A packet that is being sent is never
-//! interrupted.
+//! Strict priority: a class is served only if the queues of all classes before it are empty. A packet that is being
+//! sent is never interrupted.
 
 use netrig_core::{Backlog, Dequeue, DropReason, Instant, Observer, PacketMeta, QueueDiscipline};
 

@@ -79,7 +79,7 @@ pub(super) fn default_mean_packet() -> Size {
 }
 
 impl Thresholds {
-    /// Lower and upper threshold as numbers of packets or bytes.
+    /// Lower and upper threshold, in packets or bytes.
     fn range(self) -> (f64, f64) {
         match self {
             Self::Packets { min, max } => (min, max),
@@ -94,7 +94,7 @@ impl Thresholds {
         ensure(min < max && max.is_finite(), "max", "must be above `min`")
     }
 
-    /// Whether both have the same unit.
+    /// Whether both thresholds have the same unit, packets or bytes.
     pub(super) fn is_like(self, other: Self) -> bool {
         matches!(self, Self::Bytes { .. }) == matches!(other, Self::Bytes { .. })
     }
@@ -115,7 +115,7 @@ impl Red {
     }
 }
 
-/// The average queue.
+/// The average queue length (EWMA).
 #[derive(Clone, Debug)]
 pub(super) struct Average {
     in_bytes: bool,
@@ -135,10 +135,10 @@ pub(super) struct Slope {
     range: (f64, f64),
     max_p: f64,
     gentle: bool,
-    /// Only with thresholds in bytes: the length of the packet whose probability the curve gives.
+    /// The mean packet length, for which the curve gives the probability. Only with thresholds in bytes.
     mean_packet: Option<f64>,
-    /// Packets since the last one that was marked or dropped early while the average lay between the thresholds. −1 before the
-    /// first.
+    /// Packets since the last one that was marked or dropped early while the average was between the thresholds. −1
+    /// before the first.
     count: i64,
 }
 
@@ -162,14 +162,15 @@ impl Average {
         self.average
     }
 
-    /// Updates the average as in the paper. Each arrival moves it towards the current queue. An arrival at an empty queue lets it
-    /// decay as if m small packets had arrived at an empty queue since `empty_since`.
+    /// Updates the average as in the paper. Each arrival moves the average towards the current queue. After an idle
+    /// time, an arrival at the empty queue lets the average decay as if m small packets had arrived at an empty queue
+    /// since `empty_since`.
     pub(super) fn update(&mut self, now: Instant, backlog: Backlog) {
         if backlog.packets == 0 {
             let idle = now.since(self.empty_since).as_nanos() as f64;
             let m = idle / (self.packet_time.as_nanos() as f64).max(1.0);
             self.average *= libm::pow(1.0 - self.weight, m);
-            // The arrival may be dropped and leave the queue empty: this idle time must not count again.
+            // If this arrival is dropped, the queue stays empty. The idle time up to now must not count again.
             self.empty_since = now;
         } else {
             let queue = if self.in_bytes { backlog.bytes as f64 } else { backlog.packets as f64 };
@@ -203,7 +204,7 @@ impl Slope {
         }
     }
 
-    /// Decides about a packet. `draw` is a random number of 0..1.
+    /// Decides about a packet. `draw` is a random number in [0, 1).
     pub(super) fn judge(&mut self, average: f64, draw: f64, ip_len: u32) -> RedVerdict {
         if average < self.range.0 {
             self.count = -1;

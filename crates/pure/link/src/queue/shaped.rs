@@ -41,7 +41,7 @@ impl Shaped {
     }
 }
 
-/// A queue with a shaper behind it.
+/// A queue in front of a shaper.
 #[derive(Clone, Debug)]
 pub struct ShapedQueue<P>(Box<Gate<P>>);
 
@@ -57,7 +57,7 @@ struct Gate<P> {
 }
 
 impl<P: PacketMeta> ShapedQueue<P> {
-    /// An empty queue behind a full bucket.
+    /// An empty queue in front of a full bucket.
     pub fn new(settings: &Shaped, context: &QueueContext<'_>) -> Self {
         let counted = if settings.layer.is_ip() { Framing::None } else { context.framing() };
         let inner = ClassContext::new(context.drained_at(settings.rate, counted), &[]);

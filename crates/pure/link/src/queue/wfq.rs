@@ -71,12 +71,12 @@ struct WfqSessions<P> {
     table: FlowTable,
     weights: Weights,
     limit: QueueLimit,
-    /// The sessions that have been used, in the order of the clock.
+    /// The sessions that flows have used, in the order of the clock's sessions.
     sessions: Vec<WfqSession<P>>,
     clock: FluidClock,
-    /// The tags of the oldest packets, and their sessions.
+    /// The tag of the oldest packet of each backlogged session, and the session.
     heads: BinaryHeap<Reverse<(Tag, usize)>>,
-    /// Backlogged sessions, in no order.
+    /// Backlogged sessions, in no particular order.
     waiting: Vec<usize>,
     backlog: Backlog,
 }
@@ -91,7 +91,7 @@ struct WfqSession<P> {
 const PRECEDENCES: usize = 8;
 
 impl<P: PacketMeta> WfqQueue<P> {
-    /// An empty queue; the salt of its hash is the stream `link/<line>/flows`.
+    /// An empty queue. The salt of its hash comes from the stream `link/<line>/flows`.
     pub fn new(settings: &Wfq, context: &QueueContext<'_>) -> Self {
         let groups = if settings.weights == Weights::Equal { 1 } else { PRECEDENCES };
         Self(Box::new(WfqSessions {
@@ -151,7 +151,8 @@ impl<P: PacketMeta> WfqSessions<P> {
         }
     }
 
-    /// Makes room for a packet of this session by dropping packets of fatter sessions. Returns false if that is not enough.
+    /// Drops packets of sessions with more waiting bytes to make room for a packet of this session. Returns false if
+    /// that is not enough.
     fn make_room(&mut self, number: usize, ip_len: u32, now: Instant, obs: &mut impl Observer<P>) -> bool {
         while !self.limit.has_room_for(self.backlog, ip_len) {
             let own = self.sessions[number].bytes + u64::from(ip_len);

@@ -109,16 +109,16 @@ impl Wred {
 #[derive(Clone, Debug)]
 pub struct RedQueue<P> {
     buffer: Buffer<P>,
-    /// Boxed, because every line of a simulation has room for the largest discipline.
+    /// Boxed, because every queue of a simulation takes the space of the largest discipline.
     detector: Box<Detector>,
 }
 
-/// Follows the average queue and decides about each packet.
+/// Computes the average queue and decides about each packet.
 #[derive(Clone, Debug)]
 struct Detector {
     average: Average,
     slopes: Vec<Slope>,
-    /// The index of each code point's slope.
+    /// The index of the slope for each code point.
     by_dscp: [u8; 64],
     ecn: bool,
     luck: Stream,
@@ -138,7 +138,7 @@ impl<P: PacketMeta> RedQueue<P> {
         let has = |curve: &DropCurve, dscp| curve.dscp.is_none_or(|set| set.contains(dscp));
         let slope_of = |value| {
             let place = curves.iter().position(|curve| has(curve, Dscp(value as u8)));
-            // At most 64 curves. The last one matches every code point.
+            // There are at most 64 curves. The last one matches every code point.
             place.unwrap_or_default() as u8
         };
         let packet_time = context.packet_time(settings.mean_packet);
@@ -153,7 +153,7 @@ impl<P: PacketMeta> RedQueue<P> {
         Self { buffer, detector: Box::new(detector) }
     }
 
-    /// The average queue as of the last arrival, in the unit of the thresholds.
+    /// The average queue at the last arrival, in the unit of the thresholds.
     pub fn average(&self) -> f64 {
         self.detector.average.get()
     }
@@ -165,7 +165,8 @@ impl<P: PacketMeta> QueueDiscipline<P> for RedQueue<P> {
         average.update(now, self.buffer.backlog());
         let header = packet.header();
         let slope = &mut slopes[usize::from(by_dscp[usize::from(header.dscp.0 & 63)])];
-        // One draw per arrival, used or not. So the random number of the n-th arrival does not depend on other events.
+        // One draw per arrival, even if it is not used. So the random number of the n-th arrival does not depend on
+        // other events.
         let verdict = slope.judge(average.get(), luck.uniform(), header.ip_len);
         admit(&mut self.buffer, now, packet, verdict, *ecn, obs);
     }

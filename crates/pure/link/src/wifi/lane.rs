@@ -34,13 +34,13 @@ pub(super) struct LaneState<P> {
     pub(super) rate: Rate,
     pub(super) delay: Duration,
     pub(super) mtu: u64,
-    /// Frames that the far end does not receive.
+    /// The loss process of frames that the far end does not receive.
     pub(super) unread: Losses,
-    /// Packets lost behind the link layer.
+    /// The loss process of packets that the link layer has delivered.
     pub(super) losses: Losses,
     pub(super) outage: Option<Waiting>,
     pub(super) flight: Flight<P>,
-    /// Airtime of its frames, up to `occupied_until`.
+    /// Airtime of the lane's frames, up to `occupied_until`.
     occupied: Duration,
     occupied_until: Instant,
 }
@@ -63,13 +63,13 @@ impl<P: PacketMeta> LaneState<P> {
         }
     }
 
-    /// Its frame, with the acknowledgement if there is one, occupies the medium from `start` for `air`.
+    /// A frame of the lane, with its acknowledgement if there is one, occupies the medium from `start` for `air`.
     pub(super) fn occupy(&mut self, start: Instant, air: Duration) {
         self.occupied += air;
         self.occupied_until = start + air;
     }
 
-    /// Airtime of its frames until `now`.
+    /// Airtime of the lane's frames until `now`.
     pub(super) fn occupied(&self, now: Instant) -> Duration {
         self.occupied.saturating_sub(self.occupied_until.since(now))
     }
@@ -80,7 +80,7 @@ impl<P: PacketMeta> LaneState<P> {
         self.flight.push(Flying { at: moment + self.delay, lost, packet });
     }
 
-    /// The near end gives a packet up at `moment`.
+    /// The near end discards a packet at `moment`, at the retry limit.
     pub(super) fn give_up(&mut self, moment: Instant, packet: P) {
         self.flight.push(Flying { at: moment, lost: Some(DropReason::RetryLimit), packet });
     }

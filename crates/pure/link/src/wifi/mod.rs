@@ -1,10 +1,12 @@
 //! A WiFi channel: stations that share the medium by the rules of IEEE 802.11.
 //!
-//! A [`Medium`] has a transmitter for each station, with one queue and one backoff for all receivers, and a [`Lane`] for each
-//! pair of stations and each direction. Each frame takes a fixed airtime (preamble, contention, SIFS, acknowledgement) and the
-//! airtime of its bits. So data and the acknowledgements of a higher layer contend for the same medium.
+//! A [`Medium`] has a transmitter for each station and a [`Lane`] for each pair of stations and each direction. A
+//! transmitter has one queue and one backoff for all receivers. The airtime of a frame is a fixed part (preamble,
+//! contention, SIFS, acknowledgement) and the time of its bits. So data and the acknowledgements of a higher layer
+//! contend for the same medium.
 //!
-//! It is polled like a [`Line`](crate::Line): its behaviour depends only on arrivals and link events, not on when it is polled.
+//! A medium is polled like a [`Line`](crate::Line): its behaviour depends only on arrivals and link events, not on when
+//! it is polled.
 
 mod lane;
 mod settings;
@@ -31,17 +33,17 @@ pub use standard::{Aggregation, Standard};
 /// The description of a lane.
 #[derive(Clone, Copy, Debug)]
 pub struct LaneSettings<'a> {
-    /// The sending station: any number, the same for all lanes that begin at this station.
+    /// The number of the sending station. Any number that is the same for all lanes that begin at this station.
     pub station: usize,
-    /// The name of its random streams: `link/<name>/frame-loss` and `/loss`. The first lane of a station also names `/backoff`
-    /// and the streams of the queue.
+    /// Names the random streams of the lane: `link/<name>/frame-loss` and `/loss`. The name of a station's first lane
+    /// is also used for `/backoff` and the streams of the queue.
     pub name: &'a str,
-    /// Its settings. All lanes of a medium have the same standard. All lanes that begin at one station have the same queue,
-    /// contention window, attempts and aggregation.
+    /// The settings of the lane. All lanes of a medium have the same standard. All lanes that begin at one station have
+    /// the same queue, contention window, attempts and aggregation.
     pub settings: &'a WifiSettings,
 }
 
-/// Stations that share one channel. Every station receives every other.
+/// Stations that share one channel. Every station receives the frames of every other station.
 #[derive(Clone, Debug)]
 pub struct Medium<P> {
     rules: Standard,
@@ -56,7 +58,7 @@ pub struct Medium<P> {
 }
 
 impl<P: PacketMeta> Medium<P> {
-    /// An idle medium with these lanes. [`Lane`] n is the n-th of them.
+    /// An idle medium with these lanes. [`Lane`] n is the lane at index n.
     ///
     /// # Errors
     /// As [`check`].
@@ -88,14 +90,15 @@ impl<P: PacketMeta> Medium<P> {
         self.lanes[lane.0 as usize].occupied(now)
     }
 
-    /// The backlog of `lane` as of the last call, without the frame that is being sent.
+    /// The backlog of `lane` at the time of the last call, without the frame that is being sent.
     pub fn backlog(&self, lane: Lane) -> Backlog {
         self.backlogs[lane.0 as usize]
     }
 
     /// Does everything that is due before `now`, except deliveries.
     ///
-    /// Transmissions that start at `now` itself are decided by the next call, because other stations may join at this moment.
+    /// The next call decides about transmissions that start at `now` itself, because other stations may start at the
+    /// same moment.
     pub fn catch_up(&mut self, now: Instant, watch: &mut impl LinkObserver<P>) {
         debug_assert!(now >= self.latest, "time runs backwards: {now} after {}", self.latest);
         self.latest = now;
@@ -104,14 +107,14 @@ impl<P: PacketMeta> Medium<P> {
         }
     }
 
-    /// When the next station sends, if no packet arrives before.
+    /// When the next station sends, if no packet arrives before that.
     fn next_access(&self) -> Option<Instant> {
         let slot = self.rules.slot();
         self.stations.iter().filter(|station| station.has_frame()).map(|station| station.access(slot)).min()
     }
 
-    /// All stations whose backoff ends at `start` send, and the others freeze their counters. If the queues of these stations
-    /// release no packet after all, the medium stays idle and all stations continue to count.
+    /// All stations whose backoff ends at `start` send, and the other stations freeze their counters. If the queues of
+    /// all sending stations release no packet after all, the medium stays idle and all stations continue to count.
     fn begin(&mut self, start: Instant, watch: &mut impl LinkObserver<P>) {
         let (rules, mut senders) = (self.rules, Vec::new());
         for (place, station) in self.stations.iter_mut().enumerate() {
@@ -160,7 +163,7 @@ impl<P: PacketMeta> Medium<P> {
         }
     }
 
-    /// Several stations send at once. No packet is received.
+    /// Several stations send at the same time. No packet is received.
     fn collide(&mut self, start: Instant, senders: &[usize], watch: &mut impl LinkObserver<P>) {
         let rules = self.rules;
         let mut timeouts = Vec::with_capacity(senders.len());
@@ -182,7 +185,7 @@ impl<P: PacketMeta> Medium<P> {
         }
     }
 
-    /// The medium is idle from `end` on, and the stations start to count at `base`.
+    /// The medium is idle from `end` on, and the stations resume their backoff at `base`.
     fn fall_silent(&mut self, end: Instant, base: Instant) {
         self.busy_until = end;
         for station in &mut self.stations {
@@ -190,7 +193,8 @@ impl<P: PacketMeta> Medium<P> {
         }
     }
 
-    /// Takes a lane down. Drops its waiting packets unless they are kept, and the packets in flight if these are lost.
+    /// Takes a lane down. Drops its waiting packets unless `waiting` keeps them, and its packets in flight if
+    /// `in_flight` loses them.
     fn go_down(
         &mut self,
         now: Instant,
@@ -214,7 +218,8 @@ impl<P: PacketMeta> Medium<P> {
                         watch.lane(at).dropped(now, &packet, DropReason::LinkDown);
                     }
                 }
-                // If packets of other lanes wait in the same queue, each packet is dropped when it reaches the head.
+                // If the queue also has packets of other lanes, each packet of this lane is dropped when it reaches the
+                // head.
                 if !several {
                     let mut observer = LaneObserver { watch: &mut *watch, backlogs: &mut self.backlogs };
                     station.clear(now, DropReason::LinkDown, &mut observer);
@@ -242,7 +247,8 @@ impl<P: PacketMeta> Medium<P> {
 /// Checks the lanes of a medium.
 ///
 /// # Errors
-/// As [`WifiSettings::check`], and if two lanes differ in a field that must be the same. The index of the lane comes first.
+/// As [`WifiSettings::check`], and if two lanes differ in a field that must be the same. The error has the index of the
+/// lane.
 pub fn check(lanes: &[LaneSettings<'_>]) -> Result<(), (usize, SettingsError)> {
     let mut firsts: BTreeMap<usize, &WifiSettings> = BTreeMap::new();
     for (place, LaneSettings { station, settings, .. }) in lanes.iter().enumerate() {
@@ -256,7 +262,7 @@ pub fn check(lanes: &[LaneSettings<'_>]) -> Result<(), (usize, SettingsError)> {
     Ok(())
 }
 
-/// Fails if two lanes cannot begin at one station.
+/// Fails if two lanes cannot begin at the same station.
 fn alike(a: &WifiSettings, b: &WifiSettings) -> Result<(), SettingsError> {
     const WHY: &str =
         "must be the same for all links of a channel that begin at a node, which has one transmitter";
@@ -305,8 +311,8 @@ impl<P: PacketMeta> Link<P> for Medium<P> {
 
     fn poll_timeout(&self) -> Option<Instant> {
         let arrivals = self.lanes.iter().filter_map(|lane| lane.flight.next_arrival()).min();
-        // A transmission that starts then is decided right afterwards. No packet of it arrives before the end of the shortest
-        // frame.
+        // A transmission that starts at this moment is decided immediately afterwards. Its packets arrive at the
+        // earliest after the shortest frame.
         let access = self.next_access().map(|start| start + self.rules.shortest());
         arrivals.into_iter().chain(access).min()
     }

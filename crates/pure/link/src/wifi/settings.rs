@@ -70,7 +70,7 @@ fn mtu() -> Size {
 }
 
 impl WifiSettings {
-    /// A direction of this standard, rate and queue, with the defaults of all other fields.
+    /// A direction of this standard, rate and queue. All other fields have their defaults.
     pub fn new(standard: Standard, rate: Rate, queue: Queue) -> Self {
         Self {
             standard,

@@ -25,11 +25,11 @@ pub enum Standard {
 const SYMBOL: Duration = Duration::from_micros(4);
 /// SERVICE and tail bits around the data (clauses 17.3.5.2, 17.3.5.3).
 const SERVICE_AND_TAIL: u64 = 16 + 6;
-/// Preamble and SIGNAL field of clause 17.3.2.3, of every frame that is not HT.
+/// Preamble and SIGNAL field of every frame that is not HT (clause 17.3.2.3).
 const PREAMBLE: Duration = Duration::from_micros(20);
-/// What mixed format adds to it: HT-SIG 8 µs, HT-STF and one HT-LTF 4 µs each (clause 19.3.4).
+/// Addition of the HT-mixed format to `PREAMBLE`: HT-SIG 8 µs, HT-STF and one HT-LTF of 4 µs each (clause 19.3.4).
 const HT_PREAMBLE: Duration = Duration::from_micros(16);
-/// Silence at the end of each frame at 2.4 GHz for decoders of older stations (clause 18.3.2.4).
+/// Idle time at the end of each frame at 2.4 GHz for decoders of older stations (clause 18.3.2.4).
 const SIGNAL_EXTENSION: Duration = Duration::from_micros(6);
 /// ACK (clause 9.3.1.4) and compressed BlockAck (clause 9.3.1.9) frames, bytes.
 const ACK: u64 = 14;
@@ -52,7 +52,7 @@ impl Standard {
         matches!(self, Self::N | Self::N5Ghz)
     }
 
-    /// aSlotTime: the short slot, without older stations (tables 17-21, 18-5, 19-25).
+    /// aSlotTime: the short slot, which requires that no older stations are present (tables 17-21, 18-5, 19-25).
     pub const fn slot(self) -> Duration {
         Duration::from_micros(9)
     }
@@ -65,14 +65,15 @@ impl Standard {
         }
     }
 
-    /// The time for which the medium must be idle before a station counts: DIFS, which is SIFS and two slots (clause
-    /// 10.3.2.3.5), or for HT stations AIFS of best effort, which is SIFS and three slots (table 9-137).
+    /// The time for which the medium must be idle before a station counts down its backoff. It is DIFS, the sum of SIFS
+    /// and two slots (clause 10.3.2.3.5). For HT stations it is AIFS of best effort, the sum of SIFS and three slots
+    /// (table 9-137).
     pub fn idle(self) -> Duration {
         self.sifs() + self.slot().saturating_mul(if self.is_ht() { 3 } else { 2 })
     }
 
-    /// Header, frame check and LLC/SNAP around an IP packet, bytes: 24 or, with QoS, 26; 4; and 8
-    /// (clauses 9.2.3 and 9.3.2.1, RFC 1042).
+    /// MAC header (24, with QoS 26), frame check sequence (4) and LLC/SNAP (8) around an IP packet, bytes (clauses
+    /// 9.2.3 and 9.3.2.1, RFC 1042).
     pub const fn overhead(self) -> u64 {
         (if self.is_ht() { 26 } else { 24 }) + 4 + 8
     }
@@ -85,20 +86,21 @@ impl Standard {
 
     /// Airtime of the response to data at `rate`: an ACK, or a BlockAck for an aggregate.
     pub fn response_airtime(self, rate: Rate, to_aggregate: bool) -> Duration {
-        // The highest basic rate that is not above the rate of data. MCS 0 to 7 have reference rates of 6 to 54 Mbit/s (clause
-        // 10.7.6.5.3). Each is below the rate of its MCS and gives the same basic rate.
+        // The highest basic rate that is not above the data rate. MCS 0 to 7 have reference rates of 6 to 54 Mbit/s
+        // (clause 10.7.6.5.3). Each reference rate is below the rate of its MCS and gives the same basic rate.
         let basic = BASIC_RATES.into_iter().find(|basic| *basic <= rate.bits_per_s());
         let basic = Rate::from_bits_per_s(basic.unwrap_or(BASIC_RATES[2]));
         self.response_at(if to_aggregate { BLOCK_ACK } else { ACK }, basic)
     }
 
-    /// The time within which a response must start: SIFS, a slot, and aRxPHYStartDelay, the preamble (clause 10.3.2.9).
+    /// The time within which a response must start: SIFS, a slot and aRxPHYStartDelay, which is the preamble (clause
+    /// 10.3.2.9).
     pub fn response_timeout(self) -> Duration {
         self.sifs() + self.slot() + PREAMBLE
     }
 
-    /// The additional wait after a frame that was not received, before [`Standard::idle`]: SIFS and an ACK at the lowest rate
-    /// (EIFS minus DIFS, clause 10.3.2.3.7).
+    /// The additional wait after a frame that was not received. [`Standard::idle`] follows it. It is the sum of SIFS
+    /// and an ACK at the lowest rate (EIFS minus DIFS, clause 10.3.2.3.7).
     pub fn after_error(self) -> Duration {
         self.sifs() + self.response_at(ACK, Rate::from_bits_per_s(BASIC_RATES[2]))
     }
@@ -116,7 +118,7 @@ impl Standard {
         PREAMBLE + SYMBOL
     }
 
-    /// Refuses a rate that is not one of the standard.
+    /// Refuses a rate that the standard does not define.
     pub(super) fn check_rate(self, rate: Rate) -> Result<(), SettingsError> {
         let rates = self.rates();
         let names = || rates.map(|rate| rate.to_string()).join(", ");
@@ -124,7 +126,7 @@ impl Standard {
     }
 }
 
-/// Airtime of the data with SERVICE and tail bits, in whole symbols.
+/// Airtime of the data, the SERVICE field and the tail bits, in whole symbols.
 fn payload_time(bytes: u64, rate: Rate) -> Duration {
     // A symbol carries rate × 4 µs bits (N_DBPS), a whole number for every rate.
     let bits_per_symbol = (rate.bits_per_s() * 4 / 1_000_000).max(1);
@@ -159,7 +161,8 @@ impl Aggregation {
     /// Bytes in front of each MPDU of an aggregate (clause 9.7.1).
     pub(super) const DELIMITER: u64 = 4;
 
-    /// Bytes that an MPDU of `mpdu` bytes adds to an aggregate: with the delimiter, and padded to a multiple of four.
+    /// Bytes that an MPDU of `mpdu` bytes adds to an aggregate: the delimiter and the MPDU, padded to a multiple of
+    /// four.
     pub(super) const fn subframe(mpdu: u64) -> u64 {
         Self::DELIMITER + mpdu.next_multiple_of(4)
     }
@@ -185,7 +188,7 @@ mod tests {
         Rate::from_bits_per_s((rate * 1e6) as u64)
     }
 
-    /// Bits per symbol of tables 17-4 and 19-27, which the code does not contain.
+    /// Bits per symbol of tables 17-4 and 19-27. The code computes them and does not contain these tables.
     #[test]
     fn a_symbol_carries_what_the_tables_say() {
         let bits = |standard: Standard| standard.rates().map(|rate| rate.bits_per_s() * 4 / 1_000_000);
@@ -195,21 +198,22 @@ mod tests {
 
     #[test]
     fn frames_of_802_11g() {
-        // 1500 B of IP are an MPDU of 1536 B: (22 + 12288) bits in 57 symbols of 216, 228 µs. 20 µs before and 6 µs after it.
+        // An IP packet of 1500 B is an MPDU of 1536 B: (22 + 12288) bits fill 57 symbols of 216 bits, 228 µs. Preamble
+        // 20 µs, extension 6 µs.
         assert_eq!(Standard::G.airtime(1500 + 36, mbit(54.0)), micros(20 + 228 + 6));
-        // An ACK: 134 bits in two symbols of 96 at 24 Mbit/s, in six of 24 at 6 Mbit/s.
+        // An ACK has 134 bits: two symbols of 96 bits at 24 Mbit/s, or six of 24 bits at 6 Mbit/s.
         assert_eq!(Standard::G.response_airtime(mbit(54.0), false), micros(34));
         assert_eq!(Standard::G.response_airtime(mbit(9.0), false), micros(50));
-        // EIFS is SIFS, DIFS and the last of these ACKs.
+        // EIFS is SIFS, DIFS and the ACK at the lowest rate.
         assert_eq!(Standard::G.after_error(), micros(10 + 50));
     }
 
     #[test]
     fn frames_of_802_11n() {
-        // 1538 B: 12326 bits in 48 symbols of 260, 192 µs, after 36 µs.
+        // 1538 B: 12326 bits fill 48 symbols of 260 bits, 192 µs, after a preamble of 36 µs.
         assert_eq!(Standard::N5Ghz.airtime(1538, mbit(65.0)), micros(36 + 192));
         assert_eq!(Standard::N.airtime(1538, mbit(65.0)), micros(36 + 192 + 6));
-        // A BlockAck: 278 bits in three symbols of 96.
+        // A BlockAck: 278 bits fill three symbols of 96 bits.
         assert_eq!(Standard::N5Ghz.response_airtime(mbit(65.0), true), micros(20 + 12));
         // Reference rates of MCS 0 to 7 are 6, 12, 18, 24, 36, 48, 54, 54 Mbit/s.
         let basic = Standard::N5Ghz.rates().map(|rate| Standard::N5Ghz.response_airtime(rate, false));

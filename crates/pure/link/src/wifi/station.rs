@@ -1,4 +1,4 @@
-//! A station: its queue, and its part in the contention for the medium.
+//! A station: its queue and its access to the medium.
 
 use std::collections::VecDeque;
 
@@ -13,25 +13,25 @@ use super::standard::{Aggregation, Standard};
 use crate::Discipline;
 use crate::queue::{ClassContext, QueueContext};
 
-/// A packet of the frame that is being sent, until it is acknowledged or given up.
+/// A packet of the current frame, until it is acknowledged or discarded.
 #[derive(Clone, Debug)]
 pub(super) struct Mpdu<P> {
     pub(super) packet: P,
-    /// Bytes on the air.
+    /// Bytes of the MPDU.
     pub(super) bytes: u64,
     pub(super) attempts: u32,
-    /// The far end has received it, but not all packets before it.
+    /// Whether the far end has received this packet and still waits for an earlier one.
     pub(super) received: bool,
 }
 
-/// A transmitter with one queue and one backoff for all lanes that begin at it.
+/// A transmitter with one queue and one backoff for all lanes that begin at this station.
 #[derive(Clone, Debug)]
 pub(super) struct Station<P> {
     queue: Discipline<Addressed<P>>,
-    /// The next packet, if it was taken out of the queue but did not fit into the frame that is being sent, for example because
-    /// it belongs to another lane.
+    /// The next packet, if it was taken from the queue but did not fit into the current frame, for example because it
+    /// belongs to another lane.
     ahead: Option<(Addressed<P>, Instant)>,
-    /// The packets of the frame that is being sent, oldest first; all of one lane.
+    /// The packets of the current frame, oldest first. All belong to one lane.
     pub(super) burst: VecDeque<Mpdu<P>>,
     pub(super) lane: Lane,
     /// The contention window, slots.
@@ -42,11 +42,11 @@ pub(super) struct Station<P> {
     aggregation: Option<Aggregation>,
     /// Remaining slots of the backoff.
     slots: u32,
-    /// When it starts to count, if the medium stays idle.
+    /// When the backoff starts to count, if the medium stays idle.
     pub(super) base: Instant,
-    /// The queue releases nothing before this.
+    /// A shaper holds the packets of the queue until this time.
     not_before: Instant,
-    /// An outage prevents it from sending.
+    /// Whether an outage prevents the station from sending.
     pub(super) paused: bool,
     luck: Stream,
 }
@@ -75,7 +75,7 @@ impl<P: PacketMeta> Station<P> {
         station
     }
 
-    /// Whether it has a packet to send and may send.
+    /// Whether the station has a packet to send and may send.
     pub(super) fn has_frame(&self) -> bool {
         !self.paused && self.has_any()
     }
@@ -84,24 +84,24 @@ impl<P: PacketMeta> Station<P> {
         !self.burst.is_empty() || self.ahead.is_some() || self.queue.backlog().packets > 0
     }
 
-    /// When it sends, if the medium stays idle and it has a packet to send.
+    /// When the station sends, if the medium stays idle and it has a packet to send.
     pub(super) fn access(&self, slot: Duration) -> Instant {
         (self.base + slot.saturating_mul(self.slots.into())).max(self.not_before)
     }
 
-    /// A packet arrives at `now` at a station that had none.
+    /// A packet arrives at `now` at a station that had no packet.
     pub(super) fn contend(&mut self, now: Instant, busy: bool, rules: Standard) {
         let slot = rules.slot();
         if busy {
-            // If the medium is busy, the station backs off (IEEE Std 802.11-2016 clause 10.3.4.2). If a backoff is under way,
-            // its counter is frozen since the medium became busy.
+            // If the medium is busy, the station backs off (IEEE Std 802.11-2016 clause 10.3.4.2). If a backoff is in
+            // progress, its counter has been frozen since the medium became busy.
             if self.slots == 0 {
                 self.draw();
             }
         } else if self.access(slot) <= now {
             self.slots = 0;
             self.base = if rules.is_ht() {
-                // EDCA acts at the boundaries of slots (clause 10.22.2.4).
+                // EDCA starts transmissions at slot boundaries (clause 10.22.2.4).
                 let since = now.since(self.base).as_nanos();
                 self.base + slot.saturating_mul(since / slot.as_nanos() + 1)
             } else {
@@ -122,8 +122,8 @@ impl<P: PacketMeta> Station<P> {
         self.slots = self.slots.saturating_sub(u32::try_from(counted).unwrap_or(u32::MAX));
     }
 
-    /// Sends its frame at `start`. Returns whether the far end receives at least one packet and acknowledges it. If the frame is
-    /// not `clear` of other frames, it receives none.
+    /// Sends the current frame at `start`. Returns whether the far end receives at least one packet and acknowledges
+    /// the frame. If another frame collides (`clear` is false), no packet is received.
     pub(super) fn send(
         &mut self,
         start: Instant,
@@ -138,7 +138,7 @@ impl<P: PacketMeta> Station<P> {
             if mpdu.attempts > 1 {
                 obs.repeated(start, &mpdu.packet);
             }
-            // Always drawn, so that a collision does not shift the random numbers of later frames.
+            // Always drawn, so that a collision does not change the random numbers of later frames.
             mpdu.received = lane.unread.next().is_none() && clear;
             answered |= mpdu.received;
         }
@@ -152,7 +152,7 @@ impl<P: PacketMeta> Station<P> {
         }
     }
 
-    /// At `moment` gives up all packets that have reached the limit of attempts. The far end no longer waits for them.
+    /// Discards at `moment` all packets that have reached the retry limit. The far end no longer waits for them.
     pub(super) fn give_up(&mut self, moment: Instant, lane: &mut LaneState<P>) {
         let most = self.attempts;
         let is_spent = |mpdu: &Mpdu<P>| !mpdu.received && mpdu.attempts >= most;
@@ -164,25 +164,25 @@ impl<P: PacketMeta> Station<P> {
         self.hand_over(moment, lane);
     }
 
-    /// The frame was not acknowledged by `timeout`.
+    /// The station received no acknowledgement of the frame by `timeout`.
     pub(super) fn fail(&mut self, timeout: Instant, lane: &mut LaneState<P>) {
         let before = self.burst.len();
         self.give_up(timeout, lane);
         let gone = self.burst.len() < before;
-        // The window is reset after a frame that was given up (clause 10.3.3).
+        // The window is reset after a frame is discarded (clause 10.3.3).
         self.window = if gone { self.window_min } else { (2 * self.window + 1).min(self.window_max) };
         self.draw();
     }
 
-    /// The frame was acknowledged, at least in part.
+    /// The station received an acknowledgement of at least one packet of the frame.
     pub(super) fn succeeded(&mut self) {
         self.window = self.window_min;
         self.draw();
     }
 
-    /// Draws a new backoff. It counts even if there is no packet to send.
+    /// Draws a new backoff. The station counts it down even without a packet to send.
     fn draw(&mut self) {
-        // Below window + 1, which has 16 bits.
+        // At most `window`, which fits into 16 bits.
         self.slots = self.luck.below(u64::from(self.window) + 1) as u32;
     }
 
@@ -205,8 +205,8 @@ impl<P: PacketMeta> Station<P> {
         self.queue.clear(now, why, obs);
     }
 
-    /// Builds the frame that is sent at `start`: the remaining packets of the last frame, and further packets that fit. Packets
-    /// for a lane whose outage drops waiting packets are dropped.
+    /// Builds the frame that is sent at `start`: the packets left from the last frame, and further packets that fit. A
+    /// packet is dropped if its lane has an outage that drops waiting packets.
     pub(super) fn load(
         &mut self,
         start: Instant,
@@ -260,12 +260,12 @@ impl<P: PacketMeta> Station<P> {
         total <= limit.bytes.bytes() && rules.airtime(total, rate) <= limit.time
     }
 
-    /// The packets of the burst that the far end has not received; the frame carries these.
+    /// The packets of the burst that the far end has not received. The frame carries these packets.
     pub(super) fn sending(&self) -> impl Iterator<Item = &Mpdu<P>> {
         self.burst.iter().filter(|mpdu| !mpdu.received)
     }
 
-    /// Airtime of the frame at `rate`, and of its acknowledgement.
+    /// Airtime of the frame at `rate`, and airtime of its acknowledgement.
     pub(super) fn airtimes(&self, rate: Rate, rules: Standard) -> (Duration, Duration) {
         let mut sizes = self.sending().map(|mpdu| mpdu.bytes);
         match (sizes.next(), sizes.next()) {

@@ -1,4 +1,4 @@
-//! The events of each packet on a link, for sinks that want them.
+//! The events of each packet on a link, for sinks that request them.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -8,30 +8,30 @@ use netrig_core::{
 
 /// A packet with a number that is unique in the run.
 pub trait NumberedPacket: PacketMeta {
-    /// Its position among all packets that hosts send in the run, from 1.
+    /// The ordinal of the packet among all packets that hosts send in the run, from 1.
     fn number(&self) -> u32;
 }
 
-/// The events of all links since the last [`Events::flush`], in the order in which they were recorded. A line that is not polled
-/// records its events late.
+/// The events of all links since the last [`Events::flush`], in the order in which they were recorded. If a line is
+/// polled late, its events are recorded late.
 #[derive(Clone, Default)]
 pub struct Events(Arc<Mutex<Vec<PacketEvent>>>);
 
 impl Events {
-    /// Passes all events to `sink` in the order of time. All links must have caught up with the present.
+    /// Passes all events to `sink` in the order of time. All links must have been polled up to now.
     pub fn flush(&self, sink: &mut dyn Sink) {
         let mut events = self.noted();
-        // Stable: events of the same moment stay in the order of cause and effect.
+        // The sort is stable: events of the same moment stay in the order of cause and effect.
         events.sort_by_key(|event| event.at);
         events.drain(..).for_each(|event| sink.packet(&event));
     }
 
-    /// Memory of the events, bytes.
+    /// Memory that the events use, bytes.
     pub fn bytes(&self) -> usize {
         size_of_val(&self.noted()[..])
     }
 
-    /// Only the links of one thread share it, so the lock never blocks.
+    /// Only the links of one thread share the events, so the lock never blocks.
     fn noted(&self) -> MutexGuard<'_, Vec<PacketEvent>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -41,13 +41,13 @@ impl Events {
 pub struct EventLog {
     link: u32,
     direction: Direction,
-    /// The last event of a packet that may or may not wait.
+    /// The last event of the packet that is arriving, until it is known whether this packet waits.
     arriving: Option<PacketEvent>,
     events: Events,
 }
 
 impl EventLog {
-    /// A log of one direction of the link with this number; `None` if `sink` does not want it.
+    /// A log of one direction of the link with this number. `None` if `sink` requests no packet events of it.
     pub fn new(link: u32, direction: Direction, events: &Events, sink: &dyn Sink) -> Option<Self> {
         let log = || Self { link, direction, arriving: None, events: events.clone() };
         sink.wants_packets(link, direction).then(log)
@@ -61,7 +61,7 @@ impl EventLog {
         event
     }
 
-    /// A packet that has left or is dropped does not wait.
+    /// Records that this packet has left or was dropped, and thus does not wait.
     fn has_gone<P: NumberedPacket>(&mut self, packet: &P) {
         self.arriving.take_if(|arriving| arriving.packet == packet.number());
     }

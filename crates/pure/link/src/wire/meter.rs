@@ -1,4 +1,4 @@
-//! The reports about the counters of a wire.
+//! Reports about the counters of a wire.
 
 use crate::LineCounters;
 use crate::queue::class::{Class, Classifier};
@@ -14,12 +14,12 @@ pub struct WireMeter {
     subject: Subject,
     /// The link and the direction: `primary (forward)`.
     name: String,
-    /// Whether the sink wants any report.
+    /// Whether the sink requests any of these reports.
     wanted: bool,
-    /// Whether the sink wants each of [`COUNTS`], and the length of the queue.
+    /// Whether the sink requests each of [`COUNTS`], and the length of the queue.
     counts: [bool; COUNTS.len()],
     length: bool,
-    /// Whether the sink wants the drops for each reason.
+    /// Whether the sink requests the drops for each reason.
     reasons: [bool; DropReason::ALL.len()],
     before: WireReading,
 }
@@ -38,7 +38,7 @@ struct WireReading {
 /// A quantity that only grows.
 struct WireCount {
     quantity: &'static Quantity,
-    /// Its value from the counters and the busy time of the line.
+    /// Computes the value from the counters and the busy time of the line.
     read: fn(&LineCounters, Duration) -> f64,
 }
 
@@ -83,7 +83,7 @@ impl WireMeter {
         Self { subject, name, wanted, counts, length, reasons, before: WireReading::default() }
     }
 
-    /// The link and the direction: `primary (forward)`; of a class with its name.
+    /// The link and the direction, `primary (forward)`. The meter of a class also has the name of the class.
     pub fn name(&self) -> &str {
         &self.name
     }
@@ -123,7 +123,7 @@ impl WireMeter {
         self.before = reading;
     }
 
-    /// Reports the number of drops for each reason. The time line mentions only reasons that have occurred.
+    /// Reports the number of drops for each reason. A reason without drops gets no note on the time line.
     fn report_drops(&self, reading: &WireReading, timeline: &Timeline, sink: &mut dyn Sink) {
         let (at, since) = (reading.at, self.before.at);
         for (why, wanted) in DropReason::ALL.into_iter().zip(self.reasons) {
@@ -139,7 +139,8 @@ impl WireMeter {
         }
     }
 
-    /// Reports each packet's wait since the last report up to `now`, for the wire and for its class.
+    /// Reports the wait of each packet that has left by `now` and is not reported yet, for the wire and for the
+    /// packet's class.
     pub fn report(&self, now: Instant, classes: &[Self], waits: &mut Waits, sink: &mut dyn Sink) {
         for (at, waited, class) in waits.0.iter_mut().flat_map(|noted| noted.until(now)) {
             let sample = Sample { at, quantity: &quantity::WAITING_TIME, value: waited.as_secs_f64() };
@@ -151,7 +152,7 @@ impl WireMeter {
     }
 }
 
-/// Records the wait of each packet, if wanted.
+/// Records the wait of each packet, if requested.
 #[derive(Clone, Debug)]
 pub struct Waits(Option<Box<NotedWaits>>);
 
@@ -159,12 +160,12 @@ pub struct Waits(Option<Box<NotedWaits>>);
 struct NotedWaits {
     /// Departure, wait and class of each packet.
     packets: Vec<(Instant, Duration, u8)>,
-    /// Only for a line with classes.
+    /// Finds the class of a packet. `None` if the line has no classes.
     classifier: Option<Classifier>,
 }
 
 impl NotedWaits {
-    /// Removes the packets that have left by `now`.
+    /// Removes and returns the packets that have left by `now`.
     fn until(&mut self, now: Instant) -> impl Iterator<Item = (Instant, Duration, u8)> {
         let past = self.packets.partition_point(|(at, ..)| *at <= now);
         self.packets.drain(..past)
@@ -178,7 +179,7 @@ impl Waits {
         Self(wanted.then(|| Box::new(NotedWaits { packets: Vec::new(), classifier: classifier() })))
     }
 
-    /// Records a packet of a line without classes that leaves at `at`, which may be in the future.
+    /// Records a packet of a line without classes. The packet leaves at `at`, which may be in the future.
     #[inline]
     pub(crate) fn note(&mut self, at: Instant, waited: Duration) {
         if let Some(noted) = &mut self.0 {
@@ -186,7 +187,7 @@ impl Waits {
         }
     }
 
-    /// Memory of the records, bytes.
+    /// Memory that the records use, bytes.
     pub fn bytes(&self) -> usize {
         self.0.as_ref().map_or(0, |noted| size_of_val(&noted.packets[..]))
     }

@@ -29,7 +29,7 @@ pub struct Wire<P> {
 }
 
 impl<P: PacketMeta> Wire<P> {
-    /// The wire that `settings` describe. It records what `sink` wants.
+    /// The wire that `settings` describe. It records the events and waits that `sink` requests.
     ///
     /// # Errors
     /// As [`Line::new`].
@@ -50,7 +50,7 @@ impl<P: PacketMeta> Wire<P> {
 }
 
 impl<P> Wire<P> {
-    /// When to call [`Wire::poll_deliver`] next. Stale after any call that takes `&mut self`.
+    /// When to call [`Wire::poll_deliver`] next. Any call that takes `&mut self` may change this time.
     #[must_use]
     #[inline]
     pub fn poll_timeout(&self) -> Option<Instant>
@@ -67,7 +67,7 @@ impl<P> Wire<P> {
 }
 
 impl<P: NumberedPacket + Clone> Wire<P> {
-    /// Offers a packet to the line. The path with a log stands apart, because most runs have no log.
+    /// Offers a packet to the line. The path with a log is a separate function, because most runs have no log.
     #[inline]
     pub fn offer(&mut self, now: Instant, packet: P) {
         if self.log.is_some() {
@@ -110,7 +110,7 @@ impl<P: NumberedPacket + Clone> Wire<P> {
         line.catch_up(now, &mut ((counters, waits), log.as_deref_mut()));
     }
 
-    /// Memory of the waits that are not reported yet, bytes.
+    /// Memory that the unreported waits use, bytes.
     pub fn noted_bytes(&self) -> usize {
         self.waits.bytes()
     }
@@ -125,7 +125,7 @@ impl<P: NumberedPacket + Clone> Wire<P> {
         self.line.inside(Lane::ONLY)
     }
 
-    /// Packets that wait or are on the line, if they balance with the counters.
+    /// Number of packets that wait or are on the line, after a check that the counters balance.
     ///
     /// # Errors
     /// If they do not balance.
@@ -135,13 +135,13 @@ impl<P: NumberedPacket + Clone> Wire<P> {
     }
 }
 
-/// The reports about a wire, its classes and its rules, as far as the sink wants them. They stand apart from the wire, because
-/// they are used once per interval, and the wire once per packet.
+/// The reports about a wire, its classes and its rules that the sink requests. They are separate from the wire, because
+/// they are used once per interval and the wire once per packet.
 pub struct WireMeters {
     wire: WireMeter,
     classes: Vec<WireMeter>,
     rules: Vec<RuleMeter>,
-    /// The sink wants none of its quantities.
+    /// Whether the sink requests none of the quantities that these meters report.
     is_unwanted: bool,
 }
 
@@ -154,7 +154,8 @@ impl WireMeters {
         };
         let of_rule = |place| RuleMeter::new(link, direction, place, sink);
         let wire = WireMeter::new(link, name, direction, sink);
-        // Only as many as have a number. An open range would compute the number after the last.
+        // Rule numbers have 16 bits. The range is closed, because an open range would compute the number after the
+        // last.
         let rules: Vec<_> =
             (0..=u16::MAX).zip(&settings.condition).filter_map(|(place, _)| of_rule(place)).collect();
         let of_packets = sink.wants(&quantity::WAITING_TIME) || sink.wants_packets(link, direction);
@@ -166,7 +167,7 @@ impl WireMeters {
         }
     }
 
-    /// Whether the sink wants none of its quantities, so that a tick reports nothing.
+    /// Whether the sink requests none of the quantities, so that a tick reports nothing.
     pub fn is_unwanted(&self) -> bool {
         self.is_unwanted
     }
@@ -176,8 +177,9 @@ impl WireMeters {
         self.wire.name()
     }
 
-    /// Reports the waits of `measured`, the wire of these meters, up to `now`, before the interval is over. So they need not be
-    /// kept until then. Afterwards the wire has caught up with the present, as [`Events::flush`] requires.
+    /// Reports the waits of `measured`, the wire of these meters, up to `now`, before the interval ends. So the waits
+    /// need not be kept until the end of the interval. After the call the wire has been polled up to `now`, as
+    /// [`Events::flush`] requires.
     pub fn report_waits<P: NumberedPacket + Clone>(
         &self,
         now: Instant,

@@ -13,8 +13,8 @@ pub struct RuleMeter {
 const QUANTITIES: usize = 2 * Colour::ALL.len() + 1;
 
 impl RuleMeter {
-    /// A meter of a rule, by its index, of one direction of the link with this number. `None` if `sink` wants none of its
-    /// quantities.
+    /// A meter of the rule with index `place`, for one direction of the link with this number. `None` if `sink`
+    /// requests none of the rule's quantities.
     pub fn new(number: u32, direction: Direction, place: u16, sink: &dyn Sink) -> Option<Self> {
         let counts = counts(&Conditioned::default());
         let wanted = counts.iter().any(|(quantity, _)| sink.wants(quantity));

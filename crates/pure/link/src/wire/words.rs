@@ -5,7 +5,7 @@ use netrig_core::{Direction, InFlight, Instant, LinkEvent, Rate, Waiting};
 /// One direction of a link, for names and reports.
 #[derive(Clone, Copy, Debug)]
 pub struct WireId<'a> {
-    /// The link's place in the scenario.
+    /// Index of the link in the scenario.
     pub link: u32,
     /// The link's name.
     pub name: &'a str,
@@ -18,7 +18,7 @@ pub fn direction_of(link: &str, direction: Direction) -> String {
     format!("{link} ({direction})")
 }
 
-/// A note about packets that `place` has dropped since a moment.
+/// A note that `place` has dropped packets since the time `since`.
 pub fn drops(place: &str, packets: u64, why: &str, since: Instant) -> String {
     let plural = if packets == 1 { "" } else { "s" };
     format!("{place} dropped {packets} packet{plural} since {since}: {why}")

@@ -40,8 +40,8 @@ fn account(counters: &LineCounters, now: Instant, busy: Duration, inside: usize)
     }
 }
 
-/// Gaps and lengths of packets, the interval between readings, and for each outage its start after the end of the previous one
-/// and its duration.
+/// The gap before each packet and its length, and the interval between readings. For each outage, the time from the end
+/// of the previous outage to its start, and its duration. All times in nanoseconds.
 #[derive(Clone, Debug)]
 struct LineCase {
     settings: LineSettings,
@@ -62,7 +62,7 @@ fn courses() -> impl Strategy<Value = LineCase> {
     let fifo = (prop::option::of(1u64..8), prop::option::of(600u64..4000), prop::option::of(1u64..4_000_000));
     let line =
         (1_000_000u64..100_000_000, 0u64..3_000_000, prop::option::of(900u64..1400), any::<bool>(), fifo);
-    // With gaps of a whole number of service times, packets arrive when others start.
+    // If a gap is a whole number of service times, a packet arrives at the moment at which another one starts.
     let gap = prop_oneof![Just(0), 0u64..400_000, (1u64..4).prop_map(|n| n * 80_000)];
     let packets = prop::collection::vec((gap, prop_oneof![Just(1000u32), 40u32..1500]), 1..80);
     (line, packets, 50_000u64..2_000_000).prop_map(|(line, packets, read_every)| {
@@ -81,7 +81,7 @@ fn courses() -> impl Strategy<Value = LineCase> {
     })
 }
 
-/// The schedule, with times.
+/// The steps of the case and their times, in the order of time.
 fn steps(case: &LineCase) -> Vec<(Instant, LineStep)> {
     let mut at = 0;
     let mut after = |gap: u64| {
@@ -117,7 +117,7 @@ fn closed(settings: &LineSettings) -> Option<FifoLine<u64>> {
     FifoLine::new(id, settings, &Seeds::new(1), &WantsNothing).unwrap()
 }
 
-/// The arrival of each packet, and the counts at each reading.
+/// The arrival time and number of each packet, and the counts at each reading.
 type LineRun = (Vec<(Instant, u64)>, Vec<LineAccount>);
 
 const READINGS: u64 = 40;
@@ -151,8 +151,8 @@ fn by_events(case: &LineCase) -> LineRun {
     (arrivals, readings)
 }
 
-/// The driver takes packets at their arrival times. With `ahead` it offers each packet that much ahead of its own time, and the
-/// line does not deliver packets.
+/// Runs the line with a closed form. Without `ahead`, the driver takes packets at their arrival times. With `ahead` it
+/// offers each packet that much ahead of its own time, and the line does not deliver packets.
 fn in_closed_form(case: &LineCase, ahead: Option<Duration>) -> LineRun {
     let mut line = closed(&case.settings).unwrap();
     let (mut arrivals, mut readings) = (Vec::new(), Vec::new());

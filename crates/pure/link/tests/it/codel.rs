@@ -1,4 +1,4 @@
-//! Controlled delay against the pseudo-code of RFC 8289 section 5, worked out by hand.
+//! Controlled delay compared with the pseudo-code of RFC 8289 section 5, computed by hand.
 
 use netrig_core::{Dequeue, DropReason, Ecn, Header, Instant, QueueDiscipline, Rate, Seeds};
 use netrig_link::Framing;
@@ -7,7 +7,7 @@ use netrig_link::queue::codel::{Codel, CodelQueue};
 
 use crate::common::{Packet, Record, at_ms, header, ms};
 
-/// Packets of 1000 B, and the recommended values of the RFC.
+/// A queue with the values that the RFC recommends.
 fn queue(ecn: bool) -> CodelQueue<Packet> {
     let settings = Codel { packets: Some(100_000), bytes: None, target: ms(5), interval: ms(100), ecn };
     settings.check().unwrap();
@@ -24,7 +24,7 @@ fn fill(codel: &mut CodelQueue<Packet>, now: Instant, n: u64) {
     (0..n).for_each(|id| codel.enqueue(now, packet(id, Ecn::NotEct), &mut ()));
 }
 
-/// Takes a packet in each millisecond from `first` up to `last`.
+/// Takes one packet per millisecond, at the milliseconds `first` to `last` − 1.
 fn drain(codel: &mut CodelQueue<Packet>, first: u64, last: u64) -> Record {
     let mut record = Record::default();
     for n in first..last {
@@ -37,7 +37,8 @@ fn millis(events: impl Iterator<Item = Instant>) -> Vec<u64> {
     events.map(|at| at.as_nanos() / 1_000_000).collect()
 }
 
-/// The first whole milliseconds at or after start, start + I/√k, start + I/√k + I/√(k + 1), ..
+/// The first `n` drop times of the control law with I = 100 ms, rounded up to milliseconds: start, start + I/√k,
+/// start + I/√k + I/√(k + 1), ..
 fn law(start: u64, k: u32, n: usize) -> Vec<u64> {
     let mut moment = start as f64;
     let mut moments = vec![start];
@@ -46,14 +47,14 @@ fn law(start: u64, k: u32, n: usize) -> Vec<u64> {
             break;
         }
         moment += 100.0 / f64::from(count).sqrt();
-        // The control law is kept in whole nanoseconds.
+        // The queue computes the control law in whole nanoseconds.
         moments.push((moment - 1e-4).ceil() as u64);
     }
     moments
 }
 
-/// 10,000 packets at once: the packet that leaves at n ms has waited n ms. From 5 ms on the wait is above the target, and at
-/// 105 ms it has been above for an interval.
+/// 10,000 packets arrive at the same time, so the packet that leaves at n ms has waited n ms. From 5 ms on the wait is
+/// above the target, and at 105 ms it has been above the target for an interval.
 #[test]
 fn drops_come_at_the_moments_of_the_control_law() {
     let mut codel = queue(false);
@@ -91,7 +92,7 @@ fn a_queue_below_the_target_is_left_alone() {
     assert!(record.dropped.is_empty());
 }
 
-/// RFC 8289 section 4: if at most one packet waits, its wait does not come from the queue.
+/// RFC 8289 section 4: a queue of at most one packet is not controlled.
 #[test]
 fn a_packet_with_no_more_than_one_behind_it_is_never_dropped() {
     let mut codel = queue(false);
@@ -106,7 +107,7 @@ fn a_packet_with_no_more_than_one_behind_it_is_never_dropped() {
     assert!(record.dropped.is_empty());
 }
 
-/// Ten drops, then a short queue, then waits above the target again: dropping restarts with a count of 10 − 1.
+/// Ten drops, then an empty queue, then waits above the target again: dropping restarts with a count of 10 − 1.
 #[test]
 fn what_was_found_soon_before_is_not_searched_again() {
     let mut codel = queue(false);
@@ -121,7 +122,7 @@ fn what_was_found_soon_before_is_not_searched_again() {
     assert_eq!(drops[1] - drops[0], 34);
 }
 
-/// After 16 intervals the count starts again.
+/// After 16 intervals the count restarts at 1.
 #[test]
 fn what_was_found_long_before_is_forgotten() {
     let mut codel = queue(false);

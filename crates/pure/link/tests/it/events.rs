@@ -1,4 +1,4 @@
-//! Outages and changes of a line, with times.
+//! Outages and changes of a line at given times.
 
 use std::collections::VecDeque;
 
@@ -10,8 +10,9 @@ use netrig_link::{Line, LineSettings, Outage};
 
 use crate::common::{END, Packet, Polling, Record, Step, at_ms, at_us, line, ms, packet, plain, play, us};
 
-/// A line of 1 ms per packet and 3 ms of delay. Packets 0 to 5 arrive at 0. The line goes down at 2.5 ms, when 0 and 1 are on
-/// the line, 2 is being sent, and 3 to 5 wait. It is up at 10 ms. 6 arrives at 5 ms, 7 at 11 ms.
+/// A line on which a packet takes 1 ms and the delay is 3 ms. Packets 0 to 5 arrive at 0 ms, packet 6 at 5 ms and
+/// packet 7 at 11 ms. The line is down from 2.5 ms to 10 ms. When it goes down, packets 0 and 1 are on the line, packet
+/// 2 is being sent, and packets 3 to 5 wait.
 fn outage(queue: Waiting, in_flight: InFlight) -> Record {
     let offer = Step::Offer(1000);
     let mut schedule = vec![(Instant::ZERO, offer); 6];
@@ -86,7 +87,7 @@ fn a_packet_lost_half_sent_frees_the_line() {
     line.apply(at_ms(2), Lane::ONLY, LinkEvent::Up, &mut ());
     line.offer(at_ms(3), Lane::ONLY, packet(1, 10_000), &mut ());
     assert_eq!(line.poll_timeout(), Some(at_ms(13)));
-    // One millisecond of the first packet, and the whole of the second.
+    // Busy time: 1 ms of the first packet, and the whole second packet (10 ms).
     assert_eq!(line.busy(at_ms(3)), ms(1));
     assert_eq!(line.busy(at_ms(8)), ms(6));
     assert_eq!(line.busy(at_ms(20)), ms(11));
@@ -146,7 +147,7 @@ fn a_packet_on_the_line_keeps_its_rate_and_delay() {
     let offer = Step::Offer(1000);
     let slower = Step::Apply(LinkEvent::Rate { bits_per_s: 4_000_000 });
     let shorter = Step::Apply(LinkEvent::Delay(ms(1)));
-    // Packet 0 is being sent as both change; packet 1 takes 2 ms from 1 ms on, and overtakes.
+    // Packet 0 is being sent when rate and delay change. Packet 1 starts at 1 ms, takes 2 ms, and overtakes packet 0.
     let schedule =
         [(Instant::ZERO, offer), (Instant::ZERO, offer), (at_us(500), slower), (at_us(500), shorter)];
     for polling in [Polling::AtTheEnd, Polling::WhenAsked] {
@@ -186,7 +187,7 @@ fn random_loss_takes_the_place_of_other_random_loss() {
     ]
     .map(|(at, step)| (at_ms(at), step));
     let (record, _) = play(&settings, &schedule, Polling::AtTheEnd);
-    // The list is unchanged: it counts packets that start onto the line, lost or not.
+    // The drop list still counts all packets that start onto the line, whether they are lost or not.
     let dropped =
         [(at_ms(2), 1, DropReason::Loss), (at_ms(3), 2, DropReason::Loss), (at_ms(6), 4, DropReason::Listed)];
     assert_eq!(record.dropped, dropped);
@@ -199,7 +200,7 @@ fn random_loss_takes_the_place_of_other_random_loss() {
     assert_eq!(record.dropped, [&[(at_ms(0), 0, DropReason::Loss)][..], &dropped].concat());
 }
 
-/// A discipline with two classes: EF goes first. No other packet may leave before 11 ms.
+/// A discipline with two classes: EF is served first. No other packet may leave before 11 ms.
 struct Shaped(VecDeque<(Packet, Instant)>);
 
 const EF: Dscp = Dscp(46);

@@ -1,4 +1,4 @@
-//! Flow queue CoDel against the rules of RFC 8290, worked out by hand.
+//! Flow queue CoDel compared with the rules of RFC 8290, computed by hand.
 
 use netrig_core::{Dequeue, DropReason, Instant, QueueDiscipline, Rate, Seeds, Size};
 use netrig_link::Framing;
@@ -40,19 +40,19 @@ fn the_constants_are_those_of_the_rfc() {
     assert!(!ecn);
 }
 
-/// Section 4.2: a new flow goes before a flow that has used its quantum.
+/// Section 4.2: a new flow is served before a flow that has used its quantum.
 #[test]
 fn a_sparse_conversation_goes_first() {
     let mut queue = queue(&settings());
     (0..10).for_each(|id| queue.enqueue(at_ms(0), packet(id, 1, 1000), &mut ()));
-    // Two packets of the first flow exceed its quantum of 1514 B: it is old from then on.
+    // Two packets of the first flow exceed its quantum of 1514 B: it is an old flow from then on.
     assert_eq!([next(&mut queue, at_ms(1)), next(&mut queue, at_ms(2))], [Some(0), Some(1)]);
     queue.enqueue(at_ms(2), packet(100, 2, 200), &mut ());
     assert_eq!(next(&mut queue, at_ms(3)), Some(100));
     assert_eq!(next(&mut queue, at_ms(4)), Some(2));
 }
 
-/// Section 4.2: an empty new queue becomes old, so that it gets no second turn before the others.
+/// Section 4.2: an empty new queue becomes an old queue, so that it gets no second turn before the other queues.
 #[test]
 fn a_conversation_does_not_stay_ahead_by_sending_little() {
     let mut queue = queue(&settings());
@@ -60,15 +60,15 @@ fn a_conversation_does_not_stay_ahead_by_sending_little() {
     assert_eq!([next(&mut queue, at_ms(1)), next(&mut queue, at_ms(2))], [Some(0), Some(1)]);
     queue.enqueue(at_ms(3), packet(100, 2, 200), &mut ());
     assert_eq!(next(&mut queue, at_ms(3)), Some(100));
-    // Here the queue of the second flow is found empty.
+    // At this moment the queue of the second flow is found empty.
     assert_eq!(next(&mut queue, at_ms(4)), Some(2));
     queue.enqueue(at_ms(4), packet(101, 2, 200), &mut ());
     // The first flow has credits for another packet: 2 · 1514 − 3 · 1000 B are above zero.
     assert_eq!([next(&mut queue, at_ms(5)), next(&mut queue, at_ms(6))], [Some(3), Some(101)]);
 }
 
-/// Two backlogged flows get a quantum in turn, with packets of 1500 B and of 300 B. The bytes that they have sent differ by at
-/// most a quantum and the longest packet.
+/// Two backlogged flows, one with packets of 1500 B and one of 300 B, get a quantum in turn. The bytes that they have
+/// sent differ by at most a quantum and the longest packet.
 #[test]
 fn conversations_share_by_bytes() {
     let mut queue = queue(&FqCodel { target: ms(100_000), interval: ms(200_000), ..settings() });
@@ -84,13 +84,14 @@ fn conversations_share_by_bytes() {
     }
 }
 
-/// Section 4.1: beyond the limit the head of the queue with the most bytes is dropped, not the arriving packet.
+/// Section 4.1: if the limit is exceeded, the packet at the head of the queue with the most bytes is dropped, not the
+/// arriving packet.
 #[test]
 fn the_longest_queue_loses_its_oldest() {
     let mut queue = queue(&FqCodel { packets: 4, ..settings() });
     let mut record = Record::default();
     (0..3).for_each(|id| queue.enqueue(at_ms(0), packet(id, 1, 1000), &mut record));
-    // More packets, fewer bytes.
+    // These two flows have more packets than the first flow, but fewer bytes.
     (3..5).for_each(|id| queue.enqueue(at_ms(1), packet(id, 2, 100), &mut record));
     (5..7).for_each(|id| queue.enqueue(at_ms(2), packet(id, 3, 100), &mut record));
     let dropped: Vec<_> = record.dropped.iter().map(|(_, id, why)| (*id, *why)).collect();
@@ -98,7 +99,8 @@ fn the_longest_queue_loses_its_oldest() {
     assert_eq!(queue.backlog().packets, 4);
 }
 
-/// CoDel controls the delay of each flow separately: the flow whose waits stay above the target loses packets, the other none.
+/// CoDel controls the delay of each flow separately: the flow with waits above the target loses packets, the other flow
+/// loses none.
 #[test]
 fn only_the_conversation_that_fills_its_queue_loses_packets() {
     let mut queue = queue(&settings());
@@ -112,7 +114,7 @@ fn only_the_conversation_that_fills_its_queue_loses_packets() {
     }
     assert!(record.dropped.len() > 10);
     assert!(record.dropped.iter().all(|(_, id, why)| *id < 2000 && *why == DropReason::Early));
-    // RFC 8289: the first drop is an interval after the wait has reached the target.
+    // RFC 8289: the first drop is one interval after the wait reaches the target.
     assert!(
         record.dropped[0].0 >= at_ms(105) && record.dropped[0].0 <= at_ms(107),
         "{:?}",

@@ -1,4 +1,4 @@
-//! Jitter, loss, duplication, reordering, corruption and the drop list, against closed forms.
+//! Jitter, loss, duplication, reordering, corruption and the drop list, compared with closed forms.
 
 use netrig_core::{DropReason, Duration, Fraction, InFlight, Instant, LinkEvent, Seeds, Waiting};
 use netrig_link::{
@@ -11,7 +11,7 @@ fn share(value: f64) -> Fraction {
     Fraction::new(value).unwrap()
 }
 
-/// `n` packets of 1000 B, one every 2 ms, over a line that needs 1 ms per packet and has a delay of 50 ms.
+/// Sends `n` packets of 1000 B, one every 2 ms, over a line that needs 1 ms per packet and has a delay of 50 ms.
 fn run(n: u64, change: impl Fn(&mut LineSettings)) -> Record {
     let mut settings = plain(ms(50), 50);
     change(&mut settings);
@@ -19,7 +19,7 @@ fn run(n: u64, change: impl Fn(&mut LineSettings)) -> Record {
     play(&settings, &schedule, Polling::WhenAsked).0
 }
 
-/// The difference of each packet's delay from 50 ms, seconds, by packet number.
+/// The delay of each packet minus 50 ms, in seconds, by packet number.
 fn deviations(record: &Record) -> Vec<f64> {
     let mut delivered = record.delivered.clone();
     delivered.sort_by_key(|(_, id)| *id);
@@ -50,7 +50,8 @@ fn five_errors(deviation: f64) -> f64 {
 fn uniform_jitter_is_even_and_bounded() {
     let d = deviations(&jittered(N, Spread::Uniform(ms(10)), false));
     assert!(!d.is_empty() && d.iter().all(|d| d.abs() <= 0.010));
-    // Variance (2·10 ms)²/12; of the deviation of a sample, error ≈ σ·√((κ − 1)/4n) with kurtosis κ = 1.8.
+    // The variance is (2·10 ms)²/12. The standard error of a sample deviation is ≈ σ·√((κ − 1)/4n), with kurtosis κ =
+    // 1.8.
     let sigma = 0.020 / 12f64.sqrt();
     assert!(mean(&d).abs() < five_errors(sigma));
     assert!((deviation(&d) - sigma).abs() < five_errors(sigma * 0.2f64.sqrt()));
@@ -61,7 +62,7 @@ fn normal_jitter_has_its_deviation() {
     let d = deviations(&jittered(N, Spread::Normal(ms(5)), false));
     assert!(mean(&d).abs() < five_errors(0.005));
     assert!((deviation(&d) - 0.005).abs() < five_errors(0.005 * 0.5f64.sqrt()));
-    // A share of 2·(1 − Φ(2)) = 4.55 % lies beyond two deviations.
+    // A share of 2·(1 − Φ(2)) = 4.55 % is beyond two standard deviations.
     let beyond = d.iter().filter(|d| d.abs() > 0.010).count() as f64 / N as f64;
     assert!((beyond - 0.0455).abs() < five_errors((0.0455f64 * 0.9545).sqrt()));
 }
@@ -69,7 +70,7 @@ fn normal_jitter_has_its_deviation() {
 #[test]
 fn a_delay_never_falls_below_zero() {
     let d = deviations(&jittered(10_000, Spread::Normal(ms(50)), false));
-    // A share Φ(−1) of all delays would be negative.
+    // Without the limit, a share Φ(−1) of all delays would be negative.
     let at_zero = d.iter().filter(|d| **d <= -0.05 + 1e-12).count() as f64 / 10_000.0;
     assert!(!d.is_empty() && d.iter().all(|d| *d >= -0.05 - 1e-12));
     assert!((at_zero - 0.1587).abs() < 5.0 * (0.1587f64 * 0.8413 / 10_000.0).sqrt());
@@ -80,7 +81,7 @@ fn exponential_and_pareto_jitter_only_add() {
     let d = deviations(&jittered(N, Spread::Exponential(ms(4)), false));
     assert!(!d.is_empty() && d.iter().all(|d| *d >= -1e-12));
     assert!((mean(&d) - 0.004).abs() < five_errors(0.004));
-    // Shape 3, mean 6 ms: least value 4 ms, variance mean²/(shape·(shape − 2)) = mean²/3.
+    // Shape 3, mean 6 ms: minimum 4 ms, variance mean²/(shape·(shape − 2)) = mean²/3.
     let d = deviations(&jittered(N, Spread::Pareto(Pareto { mean: ms(6), shape: 3.0 }), false));
     assert!(d.iter().all(|d| *d >= 0.004 - 1e-9));
     assert!((mean(&d) - 0.006).abs() < five_errors(0.006 / 3f64.sqrt()));
@@ -95,7 +96,8 @@ fn jitter_keeps_order_only_if_asked() {
     let (kept, free) =
         (jittered(2000, Spread::Uniform(ms(10)), true), jittered(2000, Spread::Uniform(ms(10)), false));
     assert!(in_order(&kept) && !in_order(&free));
-    // The random numbers are the same: a packet that keeps the order arrives not before the latest packet so far.
+    // Both runs use the same random numbers. So a packet that keeps the order arrives at its own time or with the
+    // latest packet before it, whichever is later.
     let mut sorted = free.delivered.clone();
     sorted.sort_by_key(|(_, id)| *id);
     let mut latest = Instant::ZERO;
@@ -108,7 +110,7 @@ fn jitter_keeps_order_only_if_asked() {
 
 #[test]
 fn nobody_waits_behind_a_packet_that_was_lost() {
-    // In each round one packet is lost in flight and one follows. The next round is much later.
+    // In each round one packet is lost in flight, and another packet follows. The next round is much later.
     let lose = Outage { queue: Waiting::Keep, in_flight: InFlight::Lose }.down();
     let round = |i: u64| {
         let steps = [
@@ -148,7 +150,7 @@ fn reordering_breaks_the_order_that_jitter_keeps() {
         line.jitter = Some(Jitter { spread: Spread::Uniform(ms(3)), keep_order: true });
         line.reorder = Some(Reorder { probability: share(0.05), by: ms(20), shift: Shift::Later });
     });
-    // Reordering has its own stream: it shifts the same packets as on a line without jitter.
+    // Reordering has its own random stream: it shifts the same packets as on a line without jitter.
     let alone = run(2000, |line| {
         line.reorder = Some(Reorder { probability: share(0.05), by: ms(20), shift: Shift::Later })
     });
@@ -183,12 +185,12 @@ fn a_corrupted_packet_uses_the_line_and_is_dropped_as_it_arrives() {
 
 #[test]
 fn bit_errors_hit_long_packets_more_often() {
-    // 1 − (1 − 1e-5)^(8·len): 7.69 % of 1000 B, 0.3195 % of 40 B.
+    // 1 − (1 − 1e-5)^(8·len): 7.69 % of packets of 1000 B, 0.3195 % of packets of 40 B.
     let settings = LineSettings { corrupt: Some(Corruption::Bits(share(1e-5))), ..plain(ms(1), 50) };
     for (ip_len, bits) in [(1000, 8000), (40, 320)] {
         let schedule: Vec<_> = (0..N).map(|i| (at_ms(2 * i), Step::Offer(ip_len))).collect();
         let (record, _) = play(&settings, &schedule, Polling::WhenAsked);
-        // The closed form by repeated multiplication.
+        // The closed form, computed by repeated multiplication.
         let intact = (0..bits).fold(1.0, |p, _| p * (1.0 - 1e-5));
         let expected: f64 = 1.0 - intact;
         let corrupted = record.dropped.len() as f64 / N as f64;
@@ -207,15 +209,15 @@ fn the_drop_list_hits_exactly_its_ordinals() {
 
 #[test]
 fn the_drop_list_counts_what_starts_onto_the_line() {
-    // Ten packets at once, one on the line and two waiting: ordinals 2 and 3 are the packets 1 and 2, and the
-    // eleventh packet, which arrives later, is number 4.
+    // Ten packets arrive at the same time: one is on the line, two wait, and the others are dropped. Ordinals 2 and 3
+    // are packets 1 and 2. The eleventh packet, which arrives later, has ordinal 4.
     let settings = LineSettings { drop: vec![2, 4], ..plain(ms(0), 2) };
     let mut schedule = vec![(Instant::ZERO, Step::Offer(1000)); 10];
     schedule.push((at_ms(20), Step::Offer(1000)));
     let (record, _) = play(&settings, &schedule, Polling::AtTheEnd);
     let listed: Vec<u64> = record.dropped.iter().filter(|d| d.2 == DropReason::Listed).map(|d| d.1).collect();
     assert_eq!(listed, [1, 10]);
-    // A lost packet has used the line: the arrival of packet 2 does not change.
+    // A lost packet uses the line: packet 2 arrives at the same time as without the loss.
     assert_eq!(record.delivered, [(at_ms(1), 0), (at_ms(3), 2)]);
 }
 
@@ -247,14 +249,14 @@ fn each_impairment_has_its_own_luck() {
         everything(line);
     });
     assert_eq!(ids(&alone, DropReason::Loss), ids(&among_others, DropReason::Loss));
-    // And vice versa: loss does not change the delays of other packets.
+    // Conversely, loss does not change the delays of other packets.
     let without_loss = run(5000, everything);
     let arrivals: std::collections::BTreeSet<_> = without_loss.delivered.iter().copied().collect();
     assert!(
         !among_others.delivered.is_empty()
             && among_others.delivered.iter().all(|arrival| arrivals.contains(arrival))
     );
-    // A higher loss loses the same packets and more.
+    // At a higher loss, the same packets are lost, and others too.
     let more = run(5000, |line| line.loss = loss(0.1));
     let more = ids(&more, DropReason::Loss);
     assert!(
@@ -262,7 +264,7 @@ fn each_impairment_has_its_own_luck() {
     );
 }
 
-/// The names of the streams are a contract: other substrates draw from the same streams.
+/// The names of the random streams are a contract: other substrates draw from the same streams.
 #[test]
 fn chances_come_from_the_named_streams() {
     let stream = |what: &str| Seeds::new(1).stream(&format!("link/test/forward/{what}"));
@@ -289,7 +291,7 @@ fn chances_come_from_the_named_streams() {
 
 #[test]
 fn framing_takes_time_but_no_room() {
-    // 500 B at 8 Mbit/s: 500 µs bare; 12 cells of 53 B with LLC/SNAP (500 + 16 B in 11 cells of 48 B: 583 B).
+    // 500 B at 8 Mbit/s: 500 µs without framing. With LLC/SNAP 500 + 16 B fill 11 cells of 53 B, 583 B.
     let time = |framing| {
         let settings = LineSettings { framing, ..plain(Duration::ZERO, 1) };
         let (record, _) = play(&settings, &[(Instant::ZERO, Step::Offer(500))], Polling::WhenAsked);
@@ -304,7 +306,7 @@ fn framing_takes_time_but_no_room() {
     queue.queue = serde_json::from_str(r#"{ "fifo": { "bytes": "1 KB" } }"#).unwrap();
     let schedule = [(Instant::ZERO, Step::Offer(500)); 4];
     let (record, counters) = play(&queue, &schedule, Polling::AtTheEnd);
-    // One on the line, two of 500 B in a queue of 1000 B.
+    // One packet is on the line, and two of 500 B are in a queue of 1000 B.
     assert_eq!(record.dropped, [(Instant::ZERO, 3, DropReason::QueueFull)]);
     assert_eq!(counters.delivered.bytes, 1500);
     assert_eq!(line(&queue).backlog().packets, 0);

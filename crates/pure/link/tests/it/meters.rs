@@ -1,5 +1,5 @@
-//! Meters against the rules of RFC 2697 and RFC 2698, worked out by hand and by brute force, and against the guarantee of every
-//! meter: at most rate × time + burst passes, on any schedule.
+//! Meters compared with the rules of RFC 2697 and RFC 2698, by hand and by brute force. Random schedules check the
+//! guarantee of every meter: at most rate × time + burst passes.
 
 use Colour::{Green, Red, Yellow};
 use netrig_core::{Colour, DropReason, Dscp, Duration, Instant, Rate, Size};
@@ -19,14 +19,14 @@ fn bytes(n: u64) -> Size {
     Size::from_bytes(n)
 }
 
-/// 1 B/ms.
+/// A meter with a committed rate of 1 B/ms.
 fn srtcm(cbs: u64, ebs: u64, colour_aware: bool) -> Metering {
     let settings = Meter::Srtcm(Srtcm { cir: rate(8000), cbs: bytes(cbs), ebs: bytes(ebs), colour_aware });
     settings.check().unwrap();
     Metering::new(&settings)
 }
 
-/// 1 B/ms committed, 2 B/ms at the peak.
+/// A meter with a committed rate of 1 B/ms and a peak rate of 2 B/ms.
 fn trtcm(cbs: u64, pbs: u64, colour_aware: bool) -> Metering {
     let (cbs, pbs) = (bytes(cbs), bytes(pbs));
     let settings = Meter::Trtcm(Trtcm { cir: rate(8000), cbs, pir: rate(16_000), pbs, colour_aware });
@@ -34,13 +34,14 @@ fn trtcm(cbs: u64, pbs: u64, colour_aware: bool) -> Metering {
     Metering::new(&settings)
 }
 
-/// Colours of green packets with these arrival times in milliseconds and these lengths in bytes.
+/// The colours that the meter gives to best-effort packets with these arrival times (ms) and lengths (bytes).
 fn colours(mut meter: Metering, packets: &[(u64, u64)]) -> Vec<Colour> {
     packets.iter().map(|(at, len)| meter.colour(at_ms(*at), *len, Dscp::BE)).collect()
 }
 
-/// Tc = 1000, Te = 500 at first. 600 from Tc: 400 left. Another 600 fit into neither. 500 from Te: none left. 400 from
-/// Tc. In 1300 ms Tc has its 1000 again, and then Te gets 300.
+/// At first Tc = 1000 and Te = 500. The first 600 B come from Tc, which leaves 400. The next 600 B fit into neither
+/// bucket. 500 B come from Te, which leaves none. 400 B come from Tc. In 1300 ms Tc fills up to 1000, and then Te gets
+/// 300.
 #[test]
 fn a_single_rate_has_a_committed_and_an_excess_burst() {
     let packets = [(0, 600), (0, 600), (0, 500), (0, 400), (0, 1), (1300, 1000), (1300, 300), (1300, 1)];
@@ -48,7 +49,7 @@ fn a_single_rate_has_a_committed_and_an_excess_burst() {
     assert_eq!(colours(srtcm(1000, 500, false), &packets), expected);
 }
 
-/// RFC 2697 section 3, colour-aware: a yellow packet never takes from Tc, a red one from neither.
+/// RFC 2697 section 3, colour-aware: a yellow packet never takes tokens from Tc, and a red packet takes none.
 #[test]
 fn a_single_rate_that_sees_colours_gives_no_better_one() {
     let mut meter = srtcm(1000, 500, true);
@@ -56,21 +57,21 @@ fn a_single_rate_that_sees_colours_gives_no_better_one() {
     assert_eq!(colour(100, Dscp::af(1, 3)), Red);
     assert_eq!(colour(400, Dscp::af(1, 2)), Yellow);
     assert_eq!(colour(200, Dscp::af(1, 2)), Red);
-    // Neither of them took tokens from Tc, and a green packet may take tokens from Te.
+    // Neither of these packets took tokens from Tc, and a green packet may take tokens from Te.
     assert_eq!(colour(1000, Dscp::af(1, 1)), Green);
     assert_eq!(colour(100, Dscp::af(1, 1)), Yellow);
     assert_eq!(colour(1, Dscp::EF), Red);
 }
 
-/// Tp = 1000, Tc = 500 at first. 500 from both. 400 from Tp alone: 100 left. 200 do not fit. After 100 ms Tp = 300 and
-/// Tc = 100: 100 from both, 150 from Tp.
+/// At first Tp = 1000 and Tc = 500. The first 500 B come from both. 400 B come from Tp only, which leaves 100. 200 B do
+/// not fit. After 100 ms Tp = 300 and Tc = 100: 100 B come from both, 150 B from Tp.
 #[test]
 fn two_rates_have_two_buckets() {
     let packets = [(0, 500), (0, 400), (0, 200), (100, 100), (100, 150), (100, 51)];
     assert_eq!(colours(trtcm(500, 1000, false), &packets), [Green, Yellow, Red, Green, Yellow, Red]);
 }
 
-/// RFC 2698 section 3, colour-aware: red takes no tokens, yellow none from Tc.
+/// RFC 2698 section 3, colour-aware: a red packet takes no tokens, and a yellow packet takes none from Tc.
 #[test]
 fn two_rates_that_see_colours_give_no_better_one() {
     let mut meter = trtcm(500, 1000, true);
@@ -104,7 +105,7 @@ fn impossible_meters_are_refused_by_field() {
     assert_eq!(field(two(1, 1, 1, 0)), "pbs");
 }
 
-/// A schedule of packets: arrival, length and code point.
+/// A schedule of packets: arrival time, length and code point.
 fn schedule() -> impl Strategy<Value = Vec<(Instant, u32, Dscp)>> {
     let gap = prop_oneof![1 => Just(0u64), 4 => 0u64..3_000_000, 1 => 0u64..100_000_000];
     let dscp = prop_oneof![Just(Dscp::BE), (1u8..=3).prop_map(|drop| Dscp::af(1, drop))];
@@ -118,8 +119,8 @@ fn schedule() -> impl Strategy<Value = Vec<(Instant, u32, Dscp)>> {
     })
 }
 
-/// Whether in every interval of the schedule at most `rate` × time + `burst` bytes of the chosen packets pass, in whole
-/// billionths of a bit.
+/// Whether in every interval of the schedule at most `rate` × time + `burst` bytes of these packets pass, computed
+/// exactly in billionths of a bit.
 fn conforms(passed: &[(Instant, u32)], rate: u64, burst: u64) -> bool {
     (0..passed.len()).all(|first| {
         let mut sum = 0u128;
@@ -132,7 +133,7 @@ fn conforms(passed: &[(Instant, u32)], rate: u64, burst: u64) -> bool {
 }
 
 proptest! {
-    /// The guarantee for each colour together with all better colours.
+    /// The guarantee for the packets of each colour together with all better colours.
     #[test]
     fn no_more_passes_than_rate_times_time_and_burst(
         schedule in schedule(),
@@ -159,8 +160,9 @@ proptest! {
         }
     }
 
-    /// The same decisions as the generic cell rate algorithm (ITU-T I.371) in the form of virtual scheduling, with time in
-    /// billionths of a bit. It keeps the moment at which the bucket would be full, and no tokens.
+    /// A token bucket decides as the generic cell rate algorithm (ITU-T I.371) in the form of virtual scheduling, with
+    /// time in billionths of a bit. That algorithm has no tokens: it keeps the moment at which the bucket would be
+    /// full.
     #[test]
     fn a_token_bucket_is_virtual_scheduling(
         schedule in schedule(),
@@ -180,7 +182,7 @@ proptest! {
         }
     }
 
-    /// `ready` returns the first moment at which a packet passes: a nanosecond earlier it does not.
+    /// `ready` returns the first moment at which a packet passes. A nanosecond earlier it does not pass.
     #[test]
     fn a_bucket_knows_when_it_is_ready(bits in 1u64..20_000_000, burst in 1u64..5000, len in 1u64..5000) {
         let mut bucket = TokenBucket::new(rate(bits), bytes(burst));
@@ -195,8 +197,8 @@ proptest! {
         prop_assert!(bucket.pass(ready, len));
     }
 
-    /// RFC 2697 section 3 literally: CIR times per second Tc gets a token if it is not full, otherwise Te if that is not full.
-    /// Here 8 Mbit/s, a byte per microsecond.
+    /// RFC 2697 section 3 literally: CIR times per second Tc gets a token if it is not full, otherwise Te gets it if Te
+    /// is not full. The rate is 8 Mbit/s, a byte per microsecond.
     #[test]
     fn a_single_rate_by_brute_force(
         packets in prop::collection::vec((0u64..400, 1u64..300, 0u8..4), 1..60),
@@ -227,7 +229,7 @@ proptest! {
         }
     }
 
-    /// RFC 2698 section 3 literally, with one byte committed per microsecond and two at the peak.
+    /// RFC 2698 section 3 literally, with one byte per microsecond committed and two bytes per microsecond at the peak.
     #[test]
     fn two_rates_by_brute_force(
         packets in prop::collection::vec((0u64..400, 1u64..300, 0u8..4), 1..60),
@@ -274,7 +276,7 @@ fn packet(id: u64, dst_port: u16) -> Packet {
     Packet { header, id }
 }
 
-/// Two packets of 1000 B fit the bucket, the third does not, and after a millisecond one more does.
+/// Two packets of 1000 B fit into the bucket, and the third does not. After a millisecond one more packet fits.
 #[test]
 fn a_policer_marks_drops_and_counts() {
     let mut conditioner = Conditioner::new(&[premium()], Framing::None);
@@ -327,7 +329,7 @@ fn what_is_beyond_the_profile_may_go_on_unmarked_or_as_it_came() {
     }
 }
 
-/// 40 B of IP take a cell of 53 B on an ATM line: at 8 Mbit/s of the line's bytes that is 53 µs.
+/// An IP packet of 40 B takes a cell of 53 B on an ATM line. At 8 Mbit/s of bytes on the line this takes 53 µs.
 #[test]
 fn a_profile_may_count_what_the_line_spends() {
     let meter = Meter::TokenBucket(Bucket { rate: rate(8_000_000), burst: bytes(53) });

@@ -115,7 +115,7 @@ fn of_conversations() -> impl Strategy<Value = Queue> {
     prop_oneof![wfq, fq_codel, wred]
 }
 
-/// Queues of the classes that [`settings`] gives a line.
+/// Queues for the classes that [`settings`] configures on a line.
 fn of_classes() -> impl Strategy<Value = Queue> {
     (1u64..20, 300u64..3000, 0..3).prop_map(|(packets, quantum, kind)| {
         let room = PerClass { packets: Some(packets), bytes: None };
@@ -145,7 +145,8 @@ fn shaped() -> impl Strategy<Value = Queue> {
     })
 }
 
-/// A rule that splits a stream into three, and their classes: one that goes first, one that is shaped, and one for all others.
+/// A rule whose meter gives a stream three colours, and three classes. The first class has low latency, the second may
+/// be shaped, and the last takes all other packets.
 fn conditioning(rate: Rate) -> impl Strategy<Value = (Vec<Condition>, Vec<Class>)> {
     let part = move |of: u64| Rate::from_bits_per_s(rate.bits_per_s() / of);
     (2u64..8, 500u64..3000, any::<bool>(), option::of(shaped())).prop_map(move |(of, burst, drops, queue)| {
@@ -175,7 +176,7 @@ fn loss() -> impl Strategy<Value = Loss> {
     ]
 }
 
-/// The line's delay and a jitter that fits it.
+/// The line's delay, and jitter that is valid for this delay.
 fn delay_and_jitter() -> impl Strategy<Value = (Duration, Option<Jitter>)> {
     let spread = prop_oneof![
         span(6_000).prop_map(Spread::Uniform),
@@ -256,7 +257,7 @@ fn event() -> impl Strategy<Value = LinkEvent> {
     ]
 }
 
-/// Arrivals and events in the order of time. One gap in five is zero, so that several happen at one moment.
+/// Arrivals and events in the order of time. One gap in five is zero, so that several steps happen at the same moment.
 fn schedule(step: impl Strategy<Value = Step>) -> impl Strategy<Value = Vec<(Instant, Step)>> {
     let gap = prop_oneof![1 => Just(0u64), 4 => 0u64..4_000_000];
     prop::collection::vec((gap, step), 1..80).prop_map(|steps| {
@@ -278,8 +279,8 @@ fn anything() -> impl Strategy<Value = Step> {
 }
 
 proptest! {
-    /// `play` checks the balance at each step, that no packet arrives early, and that a line is never late if it is polled at its
-    /// own deadlines: so a deadline is never after the next arrival.
+    /// `play` checks the balance at each step, and that no packet arrives early. It also checks that a line that is
+    /// polled at its own deadlines is never late: a deadline is never after the next arrival.
     #[test]
     fn late_polling_changes_nothing(settings in settings(), schedule in schedule(anything()), nanos in 100_000u64..9_000_000) {
         let late = play(&settings, &schedule, Polling::AtTheEnd);
@@ -292,7 +293,7 @@ proptest! {
         prop_assert_eq!(&late, &asked.0.sorted());
     }
 
-    /// Addresses are read back as they were written.
+    /// Text that [`Hosts`] writes is read back as the same addresses.
     #[test]
     fn hosts_are_read_as_they_are_written(prefixes in proptest::collection::vec(prefix(), 1..6)) {
         let hosts = Hosts::Prefixes(prefixes);
@@ -305,7 +306,8 @@ proptest! {
         prop_assert_eq!(play(&settings, &schedule, Polling::WhenAsked), play(&settings, &schedule, Polling::WhenAsked));
     }
 
-    /// The balance of each single packet: it is delivered as often as it was offered and duplicated, minus its drops.
+    /// The balance of each single packet: the number of its deliveries is the number of offers and duplicates, minus
+    /// its drops.
     #[test]
     fn every_packet_has_one_fate(settings in settings(), schedule in schedule(anything())) {
         let (record, _) = play(&settings, &schedule, Polling::AtTheEnd);
@@ -316,16 +318,16 @@ proptest! {
         for id in record.delivered.iter().map(|d| d.1).chain(record.dropped.iter().map(|d| d.1)) {
             *account.entry(id).or_default() -= 1;
         }
-        // The remaining packets are inside: they wait while the line is down.
+        // The remaining packets are inside, because the line is down.
         prop_assert!(account.values().all(|left| (0..=1).contains(left)));
     }
 
-    /// Without reordering, and with jitter that keeps the order, packets leave in the order of arrival, also if they arrive at one
-    /// moment.
+    /// Without reordering, and with jitter that keeps the order, packets leave in the order of arrival, even if they
+    /// arrive at the same moment.
     #[test]
     fn order_is_kept_when_asked(mut settings in settings(), schedule in schedule(arrival())) {
         settings.reorder = None;
-        // Marked packets of a better class overtake others.
+        // Without rules, because marked packets of a better class overtake others.
         settings.condition.clear();
         settings.jitter = settings.jitter.map(|jitter| Jitter { keep_order: true, ..jitter });
         let (record, _) = play(&settings, &schedule, Polling::WhenAsked);
@@ -333,7 +335,7 @@ proptest! {
         prop_assert!(record.delivered.is_sorted_by_key(|(_, id)| *id));
     }
 
-    /// Deliveries are reported in the order of time, even if packets overtake.
+    /// Deliveries are reported in the order of time, even if packets overtake each other.
     #[test]
     fn time_never_runs_backwards(settings in settings(), schedule in schedule(anything())) {
         let (record, _) = play(&settings, &schedule, Polling::Every(1_000_000));
@@ -342,8 +344,8 @@ proptest! {
         prop_assert!(record.queued.is_sorted_by_key(|(at, _)| *at));
     }
 
-    /// Little's law, exactly: the integral of the queue over time is the sum of all waits, which end with the service, with a drop
-    /// before it, or with the run.
+    /// Little's law, exactly: the integral of the queue over time is the sum of all waits. A wait ends when the packet
+    /// is served or dropped, or when the run ends.
     #[test]
     fn the_queue_over_time_is_the_waiting_of_all_packets(
         settings in settings(),
@@ -359,7 +361,7 @@ proptest! {
         prop_assert_eq!(counters.waited().as_nanos(), of_served);
     }
 
-    /// Rate and delay without impairments, against the recursion of Lindley (1952).
+    /// A line with rate and delay but without impairments, compared with the recursion of Lindley (1952).
     #[test]
     fn a_plain_line_is_lindleys_queue(
         rate in 200_000u64..10_000_000,
@@ -384,8 +386,8 @@ proptest! {
         prop_assert_eq!(record.delivered, expected);
     }
 
-    /// A frame (a header and a slot) has the times of a simulated packet, and every slot is returned as often as it was taken,
-    /// duplicates included.
+    /// A frame (a header and a buffer slot) has the same times as a simulated packet. Every slot is released as often
+    /// as it was taken, including duplicates.
     #[test]
     fn frames_and_packets_are_timed_alike(settings in settings(), schedule in schedule(anything())) {
         #[derive(Clone)]
@@ -426,14 +428,14 @@ proptest! {
         }
         let (Record { delivered, .. }, _) = play(&settings, &schedule, Polling::AtTheEnd);
         prop_assert_eq!(frames, delivered);
-        // Packets that still wait in front of a line that is down are dropped with the line.
+        // When the line goes down, it drops the packets that still wait in front of it.
         line.apply(last.max(END), Lane::ONLY, LinkEvent::Down { queue: Waiting::Drop, in_flight: InFlight::Lose }, &mut slab);
         prop_assert!(slab.0.values().all(|holders| *holders == 0));
         prop_assert_eq!(line.inside(Lane::ONLY), 0);
     }
 }
 
-/// A packet above the MTU takes neither room nor time of the line.
+/// A packet above the MTU takes neither queue space nor sending time.
 #[test]
 fn too_long_a_packet_is_undeliverable() {
     let settings = LineSettings { mtu: Some(Size::from_bytes(1000)), ..common::plain(Duration::ZERO, 5) };

@@ -1,4 +1,4 @@
-//! The line against queueing theory, and its counters.
+//! The line compared with queueing theory, and the counters of the line.
 
 use netrig_core::{DropReason, Duration, Instant, Lane, Link, Rate, Seeds};
 use netrig_link::queue::fifo::Fifo;
@@ -7,7 +7,7 @@ use netrig_link::{Imbalance, LineCounters, LineSettings, PacketTally, Queue, Ser
 use crate::common;
 use crate::common::{END, Polling, Step, at_ms, fifo, line, ms, packet, plain, play};
 
-/// Mean wait in the queue of each of `batches` batches, in service times of 1 ms: Poisson arrivals at load `rho`,
+/// Mean wait in the queue, in service times of 1 ms, for each of `batches` batches. Poisson arrivals at load `rho`,
 /// lengths from `ip_len`, an unlimited queue.
 fn mean_waits(rho: f64, batches: usize, service: Service, ip_len: impl Fn(f64) -> u32) -> Vec<f64> {
     let queue = Queue::Fifo(Fifo { unlimited: true, ..Fifo::default() });
@@ -29,7 +29,7 @@ fn mean_waits(rho: f64, batches: usize, service: Service, ip_len: impl Fn(f64) -
     (0..batches).map(|_| batch(&mut line)).collect()
 }
 
-/// Five standard errors of the mean of these batches, and the mean.
+/// The mean of these batches, and five standard errors of the mean.
 fn mean_and_error(batches: &[f64]) -> (f64, f64) {
     let n = batches.len() as f64;
     let mean = batches.iter().sum::<f64>() / n;
@@ -50,8 +50,8 @@ fn poisson_arrivals_of_equal_packets_wait_as_in_m_d_1() {
 
 #[test]
 fn poisson_arrivals_of_exponential_packets_wait_as_in_m_m_1() {
-    // W = ρ·s/(1 − ρ); lengths in whole bytes, rounded up from an exponential of mean 1000 B: their mean is
-    // 1/(1 − e^(−1/1000)) = 1000.5 B.
+    // W = ρ·s/(1 − ρ). The lengths are exponential with mean 1000 B, rounded up to whole bytes. Their mean is 1/(1 −
+    // e^(−1/1000)) = 1000.5 B.
     let rho = 0.6;
     let (mean, error) =
         mean_and_error(&mean_waits(rho, 20, Service::Constant, |x| (1000.0 * x).ceil() as u32));
@@ -71,7 +71,8 @@ fn equal_packets_wait_as_in_m_m_1_if_their_times_are_random() {
 
 #[test]
 fn counters_count() {
-    // Four packets of 1000 B at once: one on the line, two in the queue, one dropped. Then one packet after 10 ms.
+    // Four packets of 1000 B arrive at the same time: one is on the line, two wait, and one is dropped. One more packet
+    // arrives after 10 ms.
     let offer = Step::Offer(1000);
     let schedule =
         [(at_ms(0), offer), (at_ms(0), offer), (at_ms(0), offer), (at_ms(0), offer), (at_ms(10), offer)];
@@ -122,7 +123,8 @@ fn an_imbalance_tells_its_numbers() {
     );
 }
 
-/// Packets are offered at once to a line of 8 Mbit/s. Returns the number of accepted packets and the longest wait.
+/// Offers 100 packets at the same time to a line of 8 Mbit/s. Returns the number of accepted packets and the longest
+/// wait.
 fn rush(settings: &LineSettings, ip_len: u32) -> (usize, Duration) {
     let (mut line, mut record) = (line(settings), common::Record::default());
     (0..100).for_each(|id| line.offer(Instant::ZERO, Lane::ONLY, packet(id, ip_len), &mut record));
@@ -136,8 +138,8 @@ fn for_time(time: Duration) -> Queue {
     Queue::Fifo(Fifo { time: Some(time), ..Fifo::default() })
 }
 
-/// Room for 10 ms holds ten packets of 1 ms behind the packet on the line. On ATM with LLC/SNAP 540 B take 12 cells, 636 B, and
-/// 10 ms hold 15 such packets.
+/// In addition to the packet on the line, a limit of 10 ms accepts ten packets of 1 ms each. On ATM with LLC/SNAP 540 B
+/// take 12 cells, 636 B, so that 10 ms accept 15 such packets.
 #[test]
 fn room_in_time_is_that_of_the_line_with_its_framing() {
     let settings = LineSettings { queue: for_time(ms(10)), ..plain(ms(1), 1) };
@@ -146,7 +148,8 @@ fn room_in_time_is_that_of_the_line_with_its_framing() {
     assert_eq!(rush(&settings, 540), (16, Duration::from_nanos(15 * 636 * 1000)));
 }
 
-/// With a shaper of 4 Mbit/s a packet of 1000 B takes 2 ms, independent of the line: five wait behind the packet that is sent.
+/// With a shaper of 4 Mbit/s a packet of 1000 B takes 2 ms, whatever the rate of the line: five packets wait after the
+/// packet that is being sent.
 #[test]
 fn room_in_time_behind_a_shaper_is_that_of_the_shaper() {
     let shaped = netrig_link::queue::shaped::Shaped {

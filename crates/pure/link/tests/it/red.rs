@@ -1,4 +1,4 @@
-//! Random early detection against the formulas of Floyd and Jacobson (1993).
+//! Random early detection compared with the formulas of Floyd and Jacobson (1993).
 
 use netrig_core::{
     Backlog, Dequeue, DropReason, Ecn, Fraction, Header, Instant, QueueDiscipline, Rate, Seeds, Size,
@@ -10,8 +10,8 @@ use netrig_link::queue::wred::RedQueue;
 
 use crate::common::{Packet, Record, at_ms, header, packet};
 
-/// Thresholds and probability of the paper, but the average is the queue itself. With ECN, marked packets can fill the queue at
-/// any average. The tests count dropped packets.
+/// Thresholds and probability of the paper. The weight is 1, so that the average equals the current queue. With ECN,
+/// marked packets can fill the queue at any average. The tests count dropped packets.
 fn prompt() -> Red {
     Red {
         packets: Some(1000),
@@ -38,8 +38,8 @@ fn capable(id: u64, ip_len: u32) -> Packet {
     Packet { header: Header { ecn: Ecn::Ect0, ..header(ip_len) }, id }
 }
 
-/// Fills the queue with `backlog` packets of `ip_len` bytes, regardless of RED. Then offers `n` more and takes one out for each
-/// accepted packet. Returns the numbers of the dropped packets.
+/// Fills the queue with `backlog` packets of `ip_len` bytes, regardless of RED. Then offers `n` more packets and
+/// removes one for each accepted packet. Returns the numbers of the dropped packets.
 fn hold(red: &mut RedQueue<Packet>, backlog: usize, ip_len: u32, n: u64) -> Vec<u64> {
     while red.backlog().packets < backlog {
         red.enqueue(Instant::ZERO, capable(u64::MAX, ip_len), &mut ());
@@ -57,12 +57,12 @@ fn hold(red: &mut RedQueue<Packet>, backlog: usize, ip_len: u32, n: u64) -> Vec<
 
 #[test]
 fn the_average_approaches_a_constant_queue_geometrically() {
-    // After n arrivals that find q packets: avg = q·(1 − (1 − w)^n), from an average of zero.
+    // After n arrivals at a queue of q packets: avg = q·(1 − (1 − w)^n), from an average of zero.
     let mut red = queue(&Red { weight: 0.002, ..prompt() });
     while red.backlog().packets < 4 {
         red.enqueue(Instant::ZERO, packet(0, 1000), &mut ());
     }
-    // The first three that found a queue found 1, 2 and 3 packets.
+    // The first three arrivals at a queue that was not empty found 1, 2 and 3 packets.
     let mut expected = (0.002 * 0.998 + 2.0 * 0.002) * 0.998 + 3.0 * 0.002;
     assert!((red.average() - expected).abs() < 1e-12);
     hold(&mut red, 4, 1000, 500);
@@ -77,10 +77,10 @@ fn an_idle_time_ages_the_average_like_small_packets_would() {
     hold(&mut red, 4, 1000, 100);
     let before = red.average();
     while let Dequeue::Packet(..) = red.dequeue(at_ms(10), &mut ()) {}
-    // It has been empty since 10 ms. Later calls do not change this.
+    // The queue has been empty since 10 ms. Later calls do not change this.
     assert_eq!(red.dequeue(at_ms(12), &mut ()), Dequeue::Empty);
     red.clear(at_ms(13), DropReason::LinkDown, &mut ());
-    // Seven packet times of 1 ms since the queue ran empty: m = 7.
+    // Seven packet times of 1 ms have passed since the queue became empty: m = 7.
     red.enqueue(at_ms(17), packet(0, 1000), &mut ());
     let decay: f64 = (0..7).fold(1.0, |p, _| p * 0.75);
     assert!((red.average() - before * decay).abs() < 1e-9);
@@ -100,7 +100,7 @@ fn a_queue_that_is_cleared_is_idle_from_then_on() {
 
 #[test]
 fn an_idle_time_is_counted_once() {
-    // All arrivals are dropped while the average is above the upper threshold; so the queue stays empty.
+    // All arrivals are dropped while the average is above the upper threshold, so the queue stays empty.
     let thresholds = Thresholds::Packets { min: 0.001, max: 0.002 };
     let mut red = queue(&Red { thresholds, weight: 0.25, ..prompt() });
     red.enqueue(at_ms(0), packet(0, 1000), &mut ());
@@ -123,9 +123,9 @@ fn nothing_is_dropped_early_below_the_lower_threshold_and_everything_from_the_up
 
 #[test]
 fn drops_are_evenly_spaced() {
-    // At an average of 10 packets p_b = 0.02·(10 − 5)/(15 − 5) = 1/100. With the count of figure 2, which starts at
-    // zero behind a drop and is stepped before it is used, p_a = p_b/(1 − count·p_b) makes the distance between
-    // drops uniform over 1, 2, .. 1/p_b − 1: P(X = n) = 1/99.
+    // At an average of 10 packets p_b = 0.02·(10 − 5)/(15 − 5) = 1/100. The count of figure 2 starts at zero after a
+    // drop and is incremented before it is used. So p_a = p_b/(1 − count·p_b) makes the distance between drops uniform
+    // over 1, 2, .. 1/p_b − 1: P(X = n) = 1/99.
     let drops = hold(&mut queue(&prompt()), 10, 1000, 2_000_000);
     let distances: Vec<u64> = drops.windows(2).map(|pair| pair[1] - pair[0]).collect();
     let n = distances.len() as f64;
@@ -133,7 +133,7 @@ fn drops_are_evenly_spaced() {
     // Mean 50, variance (99² − 1)/12.
     let mean = distances.iter().sum::<u64>() as f64 / n;
     assert!((mean - 50.0).abs() < 5.0 * (9800.0 / 12.0 / n).sqrt());
-    // χ² over the 99 distances: 98 degrees of freedom, deviation √(2·98) = 14; five of them.
+    // χ² over the 99 distances: 98 degrees of freedom, standard deviation √(2·98) = 14. The bound is five of them.
     let expected = n / 99.0;
     let chi2: f64 = (1..=99)
         .map(|d| distances.iter().filter(|x| **x == d).count() as f64)
@@ -144,11 +144,11 @@ fn drops_are_evenly_spaced() {
 
 #[test]
 fn the_drop_rate_is_the_curve() {
-    // One drop each 1/(2·p_b) packets in the mean: the mean of a uniform distance over 1 .. 1/p_b − 1 is 1/(2·p_b).
+    // The mean of a uniform distance over 1 .. 1/p_b − 1 is 1/(2·p_b), so the drop rate is 2·p_b.
     for (backlog, p_b) in [(6usize, 0.002), (8, 0.006), (12, 0.014)] {
         let n = 1_000_000u64;
         let rate = hold(&mut queue(&prompt()), backlog, 1000, n).len() as f64 / n as f64;
-        // Deviation of a distance d over the mean is 1/√3: of the count over n packets √(n·2p_b/3).
+        // A distance d has a standard deviation of mean/√3, so the count over n packets has √(n·2p_b/3).
         let error = (2.0 * p_b / 3.0 / n as f64).sqrt();
         assert!((rate - 2.0 * p_b).abs() < 5.0 * error, "{rate} at {backlog}");
     }
@@ -156,8 +156,8 @@ fn the_drop_rate_is_the_curve() {
 
 #[test]
 fn the_count_starts_anew_below_the_lower_threshold() {
-    // A packet of 10 000 B to the empty queue resets the count; the next one, of 1000 B, sees half-way between the
-    // thresholds with p_b = 1/2. Behind a count of zero it would be dropped for sure.
+    // A packet of 10 000 B that arrives at the empty queue resets the count. The next packet, of 1000 B, finds an
+    // average half-way between the thresholds, p_b = 1/2. If the count were zero, it would certainly be dropped.
     let thresholds = Thresholds::Bytes { min: Size::from_bytes(5_000), max: Size::from_bytes(15_000) };
     let max_p = Fraction::new(1.0).unwrap();
     let mut red = queue(&Red { thresholds, max_p, ..prompt() });
@@ -174,7 +174,7 @@ fn the_count_starts_anew_below_the_lower_threshold() {
 
 #[test]
 fn the_count_is_zero_behind_a_drop_above_the_upper_threshold() {
-    // The next packet that sees 10 packets, p_b = 1/10, is dropped with p_a = p_b/(1 − p_b) = 1/9.
+    // The next packet that finds 10 packets has p_b = 1/10, and is dropped with p_a = p_b/(1 − p_b) = 1/9.
     let mut red = queue(&Red { max_p: Fraction::new(0.2).unwrap(), ..prompt() });
     let (n, mut drops) = (20_000, 0);
     for round in 0..n {
@@ -196,8 +196,8 @@ fn the_count_is_zero_behind_a_drop_above_the_upper_threshold() {
 #[test]
 fn gentle_goes_on_from_max_p_to_one_at_twice_the_upper_threshold() {
     let gentle = Red { gentle: true, max_p: Fraction::new(0.1).unwrap(), ..prompt() };
-    // At 22.5 packets, half-way from 15 to 30: p_b = 0.1 + 0.9/2; at 21 it is 0.46, so p_a is 0.46, then 0.46/0.54,
-    // and the third in a row is dropped for sure: distances of 1 (p 0.46/0.54) or 2.
+    // At 21 packets, between 15 and 30, p_b = 0.1 + 0.9·6/15 = 0.46. So p_a is 0.46, then 0.46/0.54, and the third
+    // packet in a row is certainly dropped: distances of 1 (p 0.46/0.54) or 2.
     let drops = hold(&mut queue(&gentle), 21, 1000, 100_000);
     let distances: Vec<u64> = drops.windows(2).map(|pair| pair[1] - pair[0]).collect();
     let ones = distances.iter().filter(|d| **d == 1).count() as f64 / distances.len() as f64;
@@ -213,7 +213,7 @@ fn in_bytes_long_packets_are_dropped_more_often() {
     let rate = |ip_len: u32, backlog| {
         hold(&mut queue(&Red { thresholds, ..prompt() }), backlog, ip_len, 1_000_000).len() as f64 / 1e6
     };
-    // Ten thousand bytes wait in both cases: p_b = 0.01·ip_len/1000.
+    // Ten thousand bytes wait in both cases, so p_b = 0.01·ip_len/1000.
     for (rate, p_b) in [(rate(1000, 10), 0.01), (rate(500, 20), 0.005)] {
         assert!((rate - 2.0 * p_b).abs() < 5.0 * (2.0 * p_b / 3.0 / 1e6f64).sqrt());
     }
@@ -236,19 +236,19 @@ fn ecn_capable_packets_are_marked_instead() {
             out.push(packet);
         }
     }
-    // 4000 packets at one in 50: drops and marks together.
+    // 4000 packets, of which one in 50 is dropped or marked.
     let notified = record.dropped.len() + record.marked.len();
     assert!((60..=100).contains(&notified), "{notified}");
     assert!(record.dropped.iter().all(|(_, id, _)| id % 4 == 0));
     assert!(record.marked.iter().all(|(_, id)| id % 4 != 0));
     assert!(!record.dropped.is_empty() && !record.marked.is_empty());
-    // A packet that leaves with CE arrived with it or was marked. No other packet changed.
+    // A packet that leaves with CE arrived with CE or was marked. All other packets are unchanged.
     for packet in out.iter().filter(|packet| packet.id < 4000) {
         let marked = record.marked.iter().any(|(_, id)| *id == packet.id);
         let came_in = [Ecn::NotEct, Ecn::Ect0, Ecn::Ect1, Ecn::Ce][packet.id as usize % 4];
         assert_eq!(packet.header.ecn, if marked { Ecn::Ce } else { came_in });
     }
-    // Beyond the upper threshold ECN-capable packets are dropped, too.
+    // Above the upper threshold ECN-capable packets are dropped, too.
     let mut red = queue(&prompt());
     for id in 0..20 {
         red.enqueue(Instant::ZERO, capable(id, 1000), &mut ());
@@ -295,7 +295,7 @@ fn a_packet_without_room_is_not_marked() {
     assert_eq!(record.dropped.len(), 1000);
 }
 
-/// The name of the stream is a contract. One number is drawn for each arrival, used or not.
+/// The name of the random stream is a contract. One number is drawn for each arrival, even if it is not used.
 #[test]
 fn chances_come_from_the_named_stream() {
     let settings = Red { max_p: Fraction::new(0.5).unwrap(), ..prompt() };
@@ -310,7 +310,8 @@ fn chances_come_from_the_named_stream() {
             luck.uniform();
         }
         assert_eq!(record.dropped, []);
-        // The seventh sees six packets: p_b = 0.05, and count 1 behind the sixth, which saw five with p_b = 0.
+        // The seventh packet finds six packets: p_b = 0.05. Its count is 1, because the sixth packet found five packets
+        // and had p_b = 0.
         red.enqueue(Instant::ZERO, packet(6, 1000), &mut record);
         assert_eq!(record.dropped.len(), usize::from(luck.uniform() < 0.05 / 0.95));
     }
@@ -318,7 +319,7 @@ fn chances_come_from_the_named_stream() {
 
 #[test]
 fn more_marking_marks_the_same_packets_as_long_as_their_history_is_the_same() {
-    // The first drop is at the first draw below p_a, so a higher probability cannot delay it.
+    // The first drop happens at the first draw below p_a, so a higher probability cannot delay it.
     let first = |max_p| {
         let red = Red { max_p: Fraction::new(max_p).unwrap(), ..prompt() };
         hold(&mut queue(&red), 10, 1000, 10_000)[0]

@@ -1,5 +1,5 @@
-//! Schedulers against their guarantees: the fluid server, the bounds of their papers, and the per-hop behaviour of expedited
-//! forwarding.
+//! Schedulers compared with their guarantees: the fluid server, the bounds of the papers that define them, and the
+//! per-hop behaviour of expedited forwarding.
 
 use std::collections::BTreeMap;
 
@@ -34,7 +34,7 @@ fn arrival(at: Instant, dscp: Dscp, ip_len: u32) -> Arrival {
     Arrival { at, dscp, ip_len }
 }
 
-/// A line of [`RATE`] without delay, with room for all packets.
+/// A line of [`RATE`] without delay. Its queue has room for all packets.
 fn settings(queue: Queue, classes: Vec<Class>) -> LineSettings {
     let reservable = Fraction::new(1.0).unwrap();
     let line = LineSettings::new(Rate::from_bits_per_s(RATE), Duration::ZERO, queue);
@@ -48,7 +48,7 @@ fn reserving(name: &str, dscp: Dscp, reserve: u64) -> Class {
     Class { reserve, ..Class::new(name, Some(Match::dscp([dscp]))) }
 }
 
-/// Offers all packets, packet n in the flow from port n mod 1000 of the sender, and empties the line.
+/// Offers all packets and empties the line. Packet n belongs to the flow from source port `port(n)`.
 fn run(settings: &LineSettings, arrivals: &[Arrival], port: impl Fn(usize) -> u16) -> (Record, LineCounters) {
     let mut line = Line::<Packet>::new(settings, &Seeds::new(1), "test/forward").unwrap();
     let mut obs = (Record::default(), LineCounters::new());
@@ -67,7 +67,7 @@ fn one_port(_: usize) -> u16 {
     1000
 }
 
-/// By packet: when it was sent completely.
+/// The time at which each packet has been sent completely, by packet number.
 fn departures(record: &Record) -> BTreeMap<u64, Instant> {
     record.delivered.iter().map(|(at, id)| (*id, *at)).collect()
 }
@@ -76,7 +76,7 @@ fn bytes_time(bytes: u32) -> Duration {
     Duration::from_nanos(u64::from(bytes) * NANOS_PER_BYTE)
 }
 
-/// Bursts of packets of these code points: many at one moment, then a pause.
+/// Bursts of packets of these code points: many packets at the same moment, then a pause.
 fn bursts(dscps: &'static [Dscp]) -> impl Strategy<Value = Vec<Arrival>> {
     let gap = prop_oneof![3 => Just(0u64), 3 => 0u64..1_500_000, 1 => 0u64..20_000_000];
     let packet = (gap, prop::sample::select(dscps), 40u32..1500);
@@ -90,7 +90,7 @@ fn bursts(dscps: &'static [Dscp]) -> impl Strategy<Value = Vec<Arrival>> {
     })
 }
 
-/// E_a and E_p of the packets of expedited forwarding at the rate of the line.
+/// E_a and E_p of the expedited packets at the rate of the line.
 fn error_terms(arrivals: &[Arrival], record: &Record) -> ErrorTerms {
     let departures = departures(record);
     let forward = |(id, packet): (usize, &Arrival)| ForwardedPacket {
@@ -103,13 +103,13 @@ fn error_terms(arrivals: &[Arrival], record: &Record) -> ErrorTerms {
     expedited::error_terms(&forwarded, Rate::from_bits_per_s(RATE))
 }
 
-/// The longest packet outside expedited forwarding, which an expedited packet may find on the line.
+/// Sending time of the longest packet outside expedited forwarding. An expedited packet may find it on the line.
 fn longest_other(arrivals: &[Arrival]) -> Duration {
     let others = arrivals.iter().filter(|packet| packet.dscp != Dscp::EF);
     bytes_time(others.map(|packet| packet.ip_len).max().unwrap_or(0))
 }
 
-/// The longest packet of all.
+/// Sending time of the longest packet.
 fn longest(arrivals: &[Arrival]) -> Duration {
     bytes_time(arrivals.iter().map(|packet| packet.ip_len).max().unwrap_or(0))
 }
@@ -128,8 +128,8 @@ fn expedited_and_rest() -> Vec<Class> {
 }
 
 proptest! {
-    /// RFC 3247 section 5.1.1: the error term of strict priority is one packet of another class at the rate of the line,
-    /// independent of best effort. LLQ is strict priority while its policer has tokens.
+    /// RFC 3247 section 5.1.1: the error term of strict priority is one packet of another class at the rate of the
+    /// line, whatever the best-effort load. LLQ is strict priority while its policer has tokens.
     #[test]
     fn expedited_forwarding_waits_for_one_packet_of_best_effort(arrivals in bursts(EF_AND_BE)) {
         for queue in [Queue::Priority(ROOM), Queue::ClassWfq(ROOM)] {
@@ -140,10 +140,10 @@ proptest! {
         }
     }
 
-    /// If a packet finds no expedited packet in the queue, it waits for the packets in the ring of n and on the line. If all of
-    /// these are expedited, it has the error of the previous packet (RFC 3246 section 2.2: F takes the earlier of departure and
-    /// finish time). Otherwise one of the n + 1 is of another class. If a packet finds an expedited packet in the queue, it
-    /// follows without a gap.
+    /// A packet that finds no expedited packet in the queue waits for the n packets in the ring and for the packet on
+    /// the line. If all of these are expedited, it has the error of the previous packet (RFC 3246 section 2.2: F takes
+    /// the earlier of departure and finish time). Otherwise one of the n + 1 packets is of another class. A packet that
+    /// finds an expedited packet in the queue follows that packet without a gap.
     #[test]
     fn a_ring_adds_its_packets_to_the_wait(arrivals in bursts(EF_AND_BE), ring in 1u32..6) {
         let line = LineSettings { ring, ..settings(Queue::Priority(ROOM), expedited_and_rest()) };
@@ -154,8 +154,9 @@ proptest! {
     }
 }
 
-/// Three packets of 100 B of best effort and one of 1500 B of expedited forwarding in between: the third enters the ring
-/// behind the expedited packet and passes the next one. By hand: F = max(201, 1501) + 40 us, and it departs at 1840 us.
+/// Three best-effort packets of 100 B, and among them one expedited packet of 1500 B. The third best-effort packet
+/// enters the ring after the expedited packet and is sent before the next expedited packet. By hand:
+/// F = max(201, 1501) + 40 us, and that packet departs at 1840 us.
 #[test]
 fn a_ring_lets_best_effort_in_behind_a_long_expedited_packet() {
     let at = |us: u64| Instant::ZERO + Duration::from_nanos(us * 1000);
@@ -172,8 +173,9 @@ fn a_ring_lets_best_effort_in_behind_a_long_expedited_packet() {
     assert_eq!(error_terms(&arrivals, &record).packet, bytes_time(1840 - 1541));
 }
 
-/// The bound is tight: if an expedited packet arrives when 1500 B of best effort have just started, both error terms are exactly
-/// 1.5 ms with strict priority. With a single queue they are the time of all packets before it.
+/// The bound is tight: if an expedited packet arrives when a best-effort packet of 1500 B has just started, both error
+/// terms are exactly 1.5 ms with strict priority. With a single queue they are the sending time of all packets before
+/// it.
 #[test]
 fn an_ideal_priority_server_errs_by_one_mtu_of_the_others() {
     let mut arrivals = vec![arrival(at_ms(0), Dscp::BE, 1500); 4];
@@ -186,8 +188,8 @@ fn an_ideal_priority_server_errs_by_one_mtu_of_the_others() {
     }
 }
 
-/// RFC 2597 section 2: a node must not reorder packets of a microflow within an instance of assured forwarding, for any drop
-/// precedence.
+/// RFC 2597 section 2: a node must not reorder packets of a microflow within one assured-forwarding class, whatever
+/// their drop precedences.
 #[test]
 fn assured_forwarding_keeps_the_order_of_all_drop_precedences() {
     let class =
@@ -198,7 +200,7 @@ fn assured_forwarding_keeps_the_order_of_all_drop_precedences() {
         let at = Instant::ZERO + Duration::from_micros(777 * n as u64);
         arrival(at, marks[n * 7 % marks.len()], 300 + (n * 389 % 1000) as u32)
     };
-    // 800 B on average every 777 µs: 3 % more than the line sends.
+    // A packet of 800 B on average every 777 µs: 3 % more than the line can send.
     let arrivals: Vec<Arrival> = (0..20_000).map(packet).collect();
     let drr = Queue::Drr(Drr { packets: ROOM.packets, bytes: None, quantum: Size::from_bytes(1500) });
     for queue in [Queue::Priority(ROOM), Queue::ClassWfq(ROOM), drr] {
@@ -210,7 +212,7 @@ fn assured_forwarding_keeps_the_order_of_all_drop_precedences() {
             let sent: Vec<u64> = record.served.iter().map(|(_, id, _)| *id).filter(theirs).collect();
             assert!(sent.len() > 50 && sent.is_sorted(), "class {af}: {sent:?}");
         }
-        // A higher drop precedence has more drops.
+        // A higher drop precedence loses more packets.
         let lost = [1, 2, 3].map(|precedence| {
             let theirs = |dscp: Dscp| dscp.as_af().is_some_and(|(_, drop)| drop == precedence);
             let all = arrivals.iter().filter(|packet| theirs(packet.dscp)).count();
@@ -221,8 +223,8 @@ fn assured_forwarding_keeps_the_order_of_all_drop_precedences() {
     }
 }
 
-/// Ten packets of best effort and then one of expedited forwarding. Without a ring it goes second. With a ring of four it goes
-/// after the first packet and the four in the ring.
+/// Ten best-effort packets and then one expedited packet. Without a ring the expedited packet is sent second. With a
+/// ring of four it is sent after the first packet and the four packets in the ring.
 #[test]
 fn a_ring_hides_priority() {
     let mut arrivals = vec![arrival(at_ms(0), Dscp::BE, 1000); 10];
@@ -237,18 +239,18 @@ fn a_ring_hides_priority() {
     assert_eq!(waited(4), Some(ms(5)));
 }
 
-/// A class of low latency is policed to its reservation: its excess packets are dropped, and the other classes get the
-/// remaining rate. With plain priority they would get none.
+/// A low-latency class is policed to its reservation: its excess packets are dropped, and the other classes get the
+/// remaining rate. With plain priority the other classes would get none.
 #[test]
 fn a_class_of_low_latency_cannot_starve_the_others() {
-    // In each millisecond 1000 B of each class, twice what the line carries.
+    // In each millisecond 1000 B of each class arrive, in total twice the rate of the line.
     let arrivals: Vec<_> = (0..2000)
         .flat_map(|n| [arrival(at_ms(n), Dscp::EF, 1000), arrival(at_ms(n), Dscp::BE, 1000)])
         .collect();
     let mut classes = expedited_and_rest();
     classes[0].burst = Some(Size::from_bytes(2000));
     let (record, counters) = run(&settings(Queue::ClassWfq(ROOM), classes), &arrivals, one_port);
-    // Half the line, and the burst: 500 B/ms · 1999 ms + 2000 B.
+    // Accepted: half the rate of the line, and the burst: 500 B/ms · 1999 ms + 2000 B.
     assert_eq!(counters.dropped(DropReason::Policed).packets, 2000 - 1001);
     assert!(!record.dropped.is_empty() && record.dropped.iter().all(|(_, id, _)| id % 2 == 0));
     let by = at_ms(2000);
@@ -256,8 +258,8 @@ fn a_class_of_low_latency_cannot_starve_the_others() {
     assert!(sent(1).abs_diff(1001) <= 1 && sent(0).abs_diff(999) <= 1, "{} {}", sent(1), sent(0));
 }
 
-/// When the fluid server finishes each packet: it serves all backlogged sessions at once, in proportion to their weights.
-/// Computed from event to event, without the arithmetic of the scheduler.
+/// When the fluid server finishes each packet: it serves all backlogged sessions in parallel, in proportion to their
+/// weights. Computed from event to event, without the arithmetic of the scheduler.
 fn fluid_departures(arrivals: &[(f64, usize, f64)], weights: &[f64], bytes_per_s: f64) -> Vec<f64> {
     let mut done = vec![0.0; arrivals.len()];
     let mut waiting: Vec<Vec<(usize, f64)>> = vec![Vec::new(); weights.len()];
@@ -320,7 +322,7 @@ const FOUR: &[Dscp] = &[Dscp::af(1, 1), Dscp::af(2, 1), Dscp::af(3, 1), Dscp::BE
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(1000))]
 
-    /// Classes: each has its reservation, and the last one the remaining rate.
+    /// Each class has its reservation as weight, and the last class has the remaining rate.
     #[test]
     fn classes_never_lag_the_fluid_server_by_more_than_a_packet(
         arrivals in bursts(FOUR),
@@ -340,7 +342,7 @@ proptest! {
         never_lags(&arrivals, &record, framing, &weights, session)?;
     }
 
-    /// Flows in 4096 queues, without collisions of these four; with equal weights, or by precedence.
+    /// Flows in 4096 queues. These four flows do not collide. The weights are equal or follow the precedence.
     #[test]
     fn conversations_never_lag_the_fluid_server_by_more_than_a_packet(
         arrivals in bursts(FOUR),
@@ -351,7 +353,7 @@ proptest! {
         let session = |id: usize| FOUR.iter().position(|dscp| *dscp == arrivals[id].dscp).unwrap();
         let (record, _) =
             run(&settings(Queue::Wfq(wfq), Vec::new()), &arrivals, |id| 5000 + session(id) as u16);
-        // IP precedence 1, 2, 3 and 0, and one more.
+        // The weight is the IP precedence (1, 2, 3 and 0) plus one.
         let weights = if by_precedence { [2.0, 3.0, 4.0, 1.0] } else { [1.0; 4] };
         never_lags(&arrivals, &record, Framing::None, &weights, session)?;
     }
@@ -379,7 +381,7 @@ proptest! {
         let (record, _) = run(&settings(drr, classes), &arrivals, one_port);
         let mut left = [0usize; 3];
         lengths.iter().for_each(|(class, _)| left[*class] += 1);
-        // The first packet left before the others arrived.
+        // The first packet started before the others arrived.
         let mut sent = [0.0; 3];
         let mut seen: Vec<[f64; 3]> = vec![sent];
         for (_, id) in record.delivered.iter() {
@@ -400,7 +402,7 @@ proptest! {
     }
 }
 
-/// A rule marks packets in profile and passes the others unchanged. The new code point decides the class.
+/// A rule marks packets in profile and passes the others unchanged. The new code point selects the class.
 #[test]
 fn what_a_rule_marks_is_told_and_waits_in_its_new_class() {
     let meter =
@@ -427,7 +429,7 @@ fn what_a_rule_marks_is_told_and_waits_in_its_new_class() {
     assert_eq!(Colour::ALL.map(|colour| rule.found(colour).packets), [1, 0, 1]);
 }
 
-/// Order among classes, and order within each.
+/// Classes are served in their order, and the packets of a class in the order of arrival.
 #[test]
 fn strict_priority_goes_by_class_and_then_by_age() {
     let dscps = [Dscp::BE, Dscp::BE, Dscp::af(2, 1), Dscp::af(1, 1), Dscp::af(2, 1), Dscp::af(1, 1)];
@@ -438,13 +440,13 @@ fn strict_priority_goes_by_class_and_then_by_age() {
         Class::new("rest", None),
     ];
     let (record, _) = run(&settings(Queue::Priority(ROOM), classes), &arrivals, one_port);
-    // The first packet was on the line before the others arrived.
+    // The first packet started before the others arrived.
     assert_eq!(record.delivered.iter().map(|(_, id)| *id).collect::<Vec<_>>(), [0, 3, 5, 2, 4, 1]);
     let classified: Vec<_> = record.classified.iter().map(|(_, id, class)| (*id, *class)).collect();
     assert_eq!(classified, [(0, 2), (1, 2), (2, 1), (3, 0), (4, 1), (5, 0)]);
 }
 
-/// A class does not take the room of another class.
+/// A class cannot use the queue space of another class.
 #[test]
 fn each_class_has_its_own_room() {
     let mut arrivals = vec![arrival(at_ms(0), Dscp::BE, 1000); 10];
@@ -457,12 +459,12 @@ fn each_class_has_its_own_room() {
     }
 }
 
-/// Beyond the limit the last packet of the flow with the most waiting bytes is dropped, independent of the arriving packet.
+/// Above the limit, the last packet of the flow with the most waiting bytes is dropped, whichever packet arrives.
 #[test]
 fn fair_queueing_drops_from_the_greediest() {
     let arrivals: Vec<_> = (0..8).map(|_| arrival(at_ms(0), Dscp::BE, 1000)).collect();
     let wfq = Wfq { packets: Some(5), bytes: None, queues: 4096, weights: Weights::Equal };
-    // Packets 0 to 5 are of one flow, and one of them is on the line. 6 and 7 are of two other flows.
+    // Packets 0 to 5 belong to one flow, and packet 0 is on the line. Packets 6 and 7 belong to two other flows.
     let port = |id: usize| if id < 6 { 1 } else { id as u16 };
     let (record, _) = run(&settings(Queue::Wfq(wfq), Vec::new()), &arrivals, port);
     assert_eq!(record.dropped.iter().map(|(_, id, _)| *id).collect::<Vec<_>>(), [5, 4]);

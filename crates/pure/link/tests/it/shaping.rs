@@ -1,4 +1,4 @@
-//! Shapers against virtual scheduling, and early detection by drop precedence.
+//! Shapers compared with virtual scheduling, and early detection by drop precedence.
 
 use netrig_core::{
     Delivery, DropReason, Dscp, Duration, Fraction, Header, Instant, Lane, Link, QueueDiscipline, Rate,
@@ -29,8 +29,8 @@ fn shaped(rate: u64, burst: u64) -> Queue {
 const FAST: u64 = 8_000_000_000_000;
 
 proptest! {
-    /// Each packet leaves at the earliest moment at which the stream conforms (the theoretical arrival times of ITU-T
-    /// I.371, here of packets), and none is lost.
+    /// Each packet leaves at the earliest moment at which the stream conforms, and none is lost. The moments are the
+    /// theoretical arrival times of ITU-T I.371, here of packets.
     #[test]
     fn packets_leave_as_soon_as_they_conform(
         packets in prop::collection::vec((0u64..3_000_000, 40u32..1500), 1..80),
@@ -46,7 +46,7 @@ proptest! {
         }
         let (record, _) = common::play(&settings, &schedule, common::Polling::WhenAsked);
         prop_assert_eq!(record.served.len(), packets.len());
-        // In billionths of a bit: when the bucket is full again, and the burst.
+        // In billionths of a bit: the moment at which the bucket is full again, and the burst.
         let (mut full, burst) = (0u128, u128::from(burst) * 8_000_000_000);
         let mut left = 0u128;
         for ((at, step), (served, ..)) in schedule.iter().zip(&record.served) {
@@ -54,14 +54,14 @@ proptest! {
             let length = u128::from(*ip_len) * 8_000_000_000;
             let earliest = (full + length).saturating_sub(burst).div_ceil(u128::from(rate));
             left = left.max(earliest).max(at.as_nanos().into());
-            // Packets that leave the shaper at one moment follow each other on the line.
+            // Packets that leave the shaper at the same moment are sent one after another.
             prop_assert!(u128::from(served.as_nanos()).abs_diff(left) <= 2 * packets.len() as u128);
             full = full.max(left * u128::from(rate)) + length;
         }
     }
 }
 
-/// With every scheduler, other classes are served while a shaped class waits for its tokens.
+/// With every scheduler, the other classes are served while a shaped class waits for tokens.
 #[test]
 fn a_shaper_holds_its_own_class_only() {
     let gold = Class {
@@ -85,11 +85,11 @@ fn a_shaper_holds_its_own_class_only() {
         }
         while let Some(Delivery { .. }) = line.poll_deliver(END, &mut record) {}
         let gold: Vec<_> = record.served.iter().filter(|(_, id, _)| *id < 4).map(|(at, ..)| *at).collect();
-        // 1000 B in 10 ms; a packet that is on the line is not interrupted.
+        // 1000 B every 10 ms. A packet may be 1 ms late, because a packet on the line is not interrupted.
         for (n, at) in (0..).zip(&gold) {
             assert!(*at >= at_ms(10 * n) && *at <= at_ms(10 * n + 1), "{gold:?}");
         }
-        // The line was busy for 16 ms with the other packets, and with the two packets of gold between them.
+        // The line was busy with the 16 other packets, 1 ms each, and with two packets of gold between them.
         assert_eq!(record.served.iter().filter(|(at, ..)| *at < at_ms(18)).count(), 18);
     }
 }
@@ -111,7 +111,7 @@ fn curve(dscp: Option<Dscp>, min: f64, max: f64) -> DropCurve {
     }
 }
 
-/// With the weight 1 the average is the queue at the arrival of a packet.
+/// With weight 1 the average is the queue that the packet finds at its arrival.
 fn wred(curves: Vec<DropCurve>) -> Wred {
     Wred {
         packets: Some(100),
@@ -133,7 +133,7 @@ fn wred_queue(settings: &Wred) -> RedQueue<Packet> {
     )
 }
 
-/// Thresholds 10 to 20 for precedence 3, 30 to 40 for 2, 50 to 60 for all others.
+/// Thresholds: 10 to 20 for drop precedence 3, 30 to 40 for 2, 50 to 60 for all other packets.
 fn three_precedences() -> Wred {
     wred(vec![
         curve(Some(Dscp::af(1, 3)), 10.0, 20.0),
@@ -142,7 +142,8 @@ fn three_precedences() -> Wred {
     ])
 }
 
-/// The share of early drops among 10,000 packets of this code point, if each finds `n` packets in the queue, at most 50.
+/// The share of early drops among 10,000 packets of this code point, if each finds `n` packets in the queue. `n` is at
+/// most 50.
 fn dropped_at(n: u64, dscp: Dscp) -> f64 {
     let mut queue = wred_queue(&three_precedences());
     let mut record = Record::default();
@@ -159,8 +160,9 @@ fn dropped_at(n: u64, dscp: Dscp) -> f64 {
     record.dropped.len() as f64 / 10_000.0
 }
 
-/// RFC 2597 section 2: a higher drop precedence has earlier drops. Half-way between its thresholds a packet is dropped with p_b =
-/// 5 %. RED spaces the drops evenly over 1 to 1/p_b − 1 packets: one in 10, with a standard error of 0.0017.
+/// RFC 2597 section 2: packets of a higher drop precedence are dropped at a shorter queue. Half-way between the
+/// thresholds p_b is 5 %. RED spaces the drops evenly over 1 to 1/p_b − 1 packets: one in 10, with a standard error of
+/// 0.0017.
 #[test]
 fn the_drop_precedence_decides_who_is_dropped_at_which_queue() {
     for (dscp, min) in [(Dscp::af(1, 3), 10), (Dscp::af(1, 2), 30)] {

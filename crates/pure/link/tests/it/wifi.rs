@@ -1,4 +1,5 @@
-//! The shared medium against the rules of the standard: cycles added up by hand, and the exact Markov chain of two stations.
+//! The shared medium compared with the standard: cycle times added up by hand, and the exact Markov chain of two
+//! stations.
 
 use std::collections::BTreeMap;
 
@@ -12,7 +13,7 @@ use netrig_link::{Bernoulli, LineCounters, Loss, Medium, Outage, Periodic, Queue
 
 use crate::common::{Packet, packet};
 
-/// Counters by lane.
+/// The counters of each lane.
 struct Lanes(Vec<LineCounters>);
 
 impl LinkObserver<Packet> for Lanes {
@@ -26,7 +27,7 @@ fn settings(standard: Standard) -> WifiSettings {
     WifiSettings::new(standard, standard.rates()[7], queue)
 }
 
-/// A medium in which each lane has a station of its own.
+/// A medium in which each lane has its own station.
 fn medium(settings: &WifiSettings, stations: usize) -> Medium<Packet> {
     let names: Vec<String> = (0..stations).map(|n| format!("wifi#{n}/forward")).collect();
     let lanes: Vec<_> =
@@ -59,7 +60,8 @@ fn seconds(secs: u64) -> Instant {
     Instant::ZERO + Duration::from_secs(secs)
 }
 
-/// Data, SIFS and ACK: 254 + 10 + 34 µs and 234 + 10 + 34 µs for 1500 B, and likewise for 770 and 405 B.
+/// The standard, the IP length, the exchange (data, SIFS and ACK) and the idle time before the slots, µs. For 1500 B
+/// the exchange is 254 + 10 + 34 µs (802.11g) or 234 + 10 + 34 µs (802.11n).
 const CYCLES: [(Standard, u32, u64, u64); 6] = [
     (Standard::G, 1500, 298, 28),
     (Standard::G, 770, 190, 28),
@@ -69,30 +71,32 @@ const CYCLES: [(Standard, u32, u64, u64); 6] = [
     (Standard::N, 405, 142, 37),
 ];
 
-/// One station: DIFS or AIFS, a uniform backoff of 0 to 15 slots, the frame, its acknowledgement.
+/// The cycle of one station: DIFS or AIFS, a uniform backoff of 0 to 15 slots, the frame, its acknowledgement.
 #[test]
 fn one_station_cycles_as_the_standard_adds_up() {
     for (standard, ip_len, exchange, idle) in CYCLES {
         let counters = saturate(&mut medium(&settings(standard), 1), 1, ip_len, seconds(60));
         let cycle = (idle as f64 + 7.5 * 9.0 + exchange as f64) / 1e6;
         let n = counters.0[0].delivered.packets as f64;
-        // The deviation of a backoff is 9·√((16² − 1)/12) = 41.5 µs: five standard errors of the mean cycle.
+        // The standard deviation of a backoff is 9·√((16² − 1)/12) = 41.5 µs. The bound is five standard errors of the
+        // mean cycle.
         let error = 5.0 * 41.5e-6 / n.sqrt();
         assert!((60.0 / n - cycle).abs() < error, "{standard:?}, {ip_len} B: {} s for {cycle}", 60.0 / n);
         assert_eq!(counters.0[0].repeated.packets, 0);
     }
 }
 
-/// Two saturated stations, exactly: the share of accesses that collide, and the mean number of idle slots before an access.
+/// Exact results for two saturated stations: the share of accesses that collide, and the mean number of idle slots
+/// before an access.
 struct TwoStations {
     collisions: f64,
     idle_slots: f64,
 }
 
 impl TwoStations {
-    /// The stationary chain of the states "one station has just sent, the other is at stage j with r slots left". Windows are 16
-    /// to 1024, doubled up to six times, and the seventh attempt is the last. With `at_boundary` a frozen counter has counted the
-    /// slot in which the other station started.
+    /// The stationary distribution of the states "one station has just sent, the other is at stage j with r slots
+    /// left". The window starts at 16 and doubles up to six times, to 1024. The seventh attempt is the last. With
+    /// `at_boundary` a frozen counter has counted the slot in which the other station started.
     fn new(at_boundary: bool) -> Self {
         const STAGES: usize = 7;
         let step = u32::from(at_boundary);
@@ -125,14 +129,14 @@ impl TwoStations {
                     (0..windows_j).for_each(|b| meet((*i, a), (*j, b), each));
                 }
             }
-            // States as rare as this do not change the result.
+            // States with such a small probability do not change the result.
             waits = then.into_iter().filter(|(_, weight)| *weight > 1e-12).collect();
             fresh = then_fresh.into_iter().filter(|(_, weight)| *weight > 1e-9).collect();
         }
         Self { collisions, idle_slots }
     }
 
-    /// Packets per second of both stations, for these times of an exchange and of the idle time before the slots, µs.
+    /// Packets per second of both stations together. `exchange` and `idle` (before the slots) are in µs.
     fn rate(&self, exchange: u64, idle: u64, response: u64) -> f64 {
         let (exchange, idle) = (exchange as f64, idle as f64);
         // After a collision: the frame, SIFS, a slot and a preamble for the missing response.
@@ -155,14 +159,14 @@ fn two_stations_collide_and_share_as_the_exact_chain_says() {
         println!("{standard:?}, {ip_len} B: {measured:.1} packets/s, {theory:.1} by the chain");
         assert!((measured / theory - 1.0).abs() < 0.003, "{standard:?}, {ip_len} B: {measured} for {theory}");
         assert!((a / b - 1.0).abs() < 0.02, "{a} and {b}");
-        // After each collision both send again.
+        // After each collision both stations retransmit.
         let collisions = counters.0.iter().map(|lane| lane.repeated.packets as f64).sum::<f64>() / 2.0;
         let share = collisions / (a + b + collisions);
         assert!((share / chain.collisions - 1.0).abs() < 0.03, "{share} for {}", chain.collisions);
     }
 }
 
-/// 28 MPDUs of 1538 B fill 5.484 ms at 65 Mbit/s: 27 subframes of 1544 B and one of 1542.
+/// 28 MPDUs of 1538 B fill 5.484 ms at 65 Mbit/s: 27 subframes of 1544 B and one of 1542 B.
 #[test]
 fn an_aggregate_is_as_long_as_the_longest_frame() {
     let aggregation = Some(Aggregation::default());
@@ -172,13 +176,13 @@ fn an_aggregate_is_as_long_as_the_longest_frame() {
         1500,
         seconds(60),
     );
-    // 43,230 B are (22 + 345,840) / 260 = 1331 symbols; a BlockAck takes 38 µs.
+    // 43,230 B are (22 + 345,840) / 260 = 1331 symbols. A BlockAck takes 38 µs.
     let cycle = 37.0 + 67.5 + (36.0 + 1331.0 * 4.0 + 6.0) + 10.0 + 38.0;
     let rate = counters.0[0].delivered.packets as f64 / 60.0;
     assert!((rate / (28.0 / cycle * 1e6) - 1.0).abs() < 0.003, "{rate}");
 }
 
-/// Every other frame is lost: the window doubles and is reset, and every packet arrives.
+/// Every second frame is lost: the window doubles and is reset, and every packet arrives.
 #[test]
 fn a_frame_that_is_lost_is_sent_again_after_a_longer_backoff() {
     let frame_loss = Some(Loss::Periodic(Periodic { every: 2, first: Some(1) }));
@@ -186,15 +190,16 @@ fn a_frame_that_is_lost_is_sent_again_after_a_longer_backoff() {
     let counters = saturate(&mut medium, 1, 1500, seconds(60));
     let lane = &counters.0[0];
     assert_eq!(lane.dropped_in_all().packets, 0);
-    // The next frame may just have been sent for the first time.
+    // The run may end after the next frame has been sent for the first time.
     assert!(lane.repeated.packets - lane.delivered.packets <= 1);
-    // DIFS, 7.5 slots, 254 µs, the timeout of 39 µs; DIFS, 15.5 slots, 254 µs, SIFS and ACK.
+    // First attempt: DIFS, 7.5 slots, 254 µs, the timeout of 39 µs. Second attempt: DIFS, 15.5 slots, 254 µs, SIFS and
+    // ACK.
     let cycle = (28.0 + 67.5 + 254.0 + 39.0) + (28.0 + 139.5 + 298.0);
     let rate = lane.delivered.packets as f64 / 60.0;
     assert!((rate / (1e6 / cycle) - 1.0).abs() < 0.005, "{rate}");
 }
 
-/// If half of the frames are lost, 1/128 of the packets is given up. The far end waits for them until then.
+/// If half of the frames are lost, 1/128 of the packets are discarded. The far end waits for them until then.
 #[test]
 fn a_packet_is_given_up_after_seven_attempts() {
     let frame_loss = Some(Loss::Bernoulli(Bernoulli { probability: "50 %".parse().unwrap() }));
@@ -207,12 +212,12 @@ fn a_packet_is_given_up_after_seven_attempts() {
         let expected = n / 128.0;
         assert!((lost - expected).abs() < 5.0 * expected.sqrt(), "{lost} of {n}");
         let repeats = lane.repeated.packets as f64 / n;
-        // 1/2 + 1/4 + … + 1/64.
+        // Retransmissions per packet: 1/2 + 1/4 + … + 1/64.
         assert!((repeats - (0.5 - 1.0 / 128.0) / 0.5).abs() < 0.02, "{repeats}");
     }
 }
 
-/// Received packets of an aggregate wait for missing packets before them.
+/// Packets that an aggregate delivered wait for missing packets before them.
 #[test]
 fn packets_arrive_in_the_order_in_which_they_were_sent() {
     let frame_loss = Some(Loss::Bernoulli(Bernoulli { probability: "20 %".parse().unwrap() }));
@@ -234,8 +239,8 @@ fn packets_arrive_in_the_order_in_which_they_were_sent() {
     assert!(got.is_sorted());
 }
 
-/// The access point has one transmitter: three stations that only receive share the rate of one station, and a station that
-/// sends gets as much as all of them together.
+/// The access point has one transmitter: three stations that only receive share the rate of one station. A station that
+/// sends gets as much as these three together.
 #[test]
 fn a_station_contends_once_however_many_it_sends_to() {
     let settings = settings(Standard::G);
@@ -267,7 +272,7 @@ fn a_station_contends_once_however_many_it_sends_to() {
     assert!(refused.to_string().contains("`attempts` must be the same for all links"), "{refused}");
 }
 
-/// After a pause a station sends at once if the medium is idle (802.11g), or at the next slot with EDCA.
+/// After a pause a station sends immediately if the medium is idle (802.11g), or at the next slot with EDCA.
 #[test]
 fn who_has_been_silent_sends_at_once() {
     let arrival = Instant::ZERO + Duration::from_millis(10);
@@ -276,12 +281,13 @@ fn who_has_been_silent_sends_at_once() {
         medium.offer(arrival, Lane(0), packet(1, 1500), &mut ());
         assert!(medium.poll_timeout().unwrap() > arrival);
         let Delivery { at, packet: got, .. } = medium.poll_deliver(seconds(1), &mut ()).unwrap();
-        // 10 ms minus AIFS of 37 µs are 1107 slots: the packet arrives at a boundary, too late to use it.
+        // 10 ms minus the AIFS of 37 µs are 1107 slots. The packet arrives at a slot boundary, too late to be sent
+        // there.
         assert_eq!((at.since(arrival), got.id), (Duration::from_micros(sent), 1));
     }
 }
 
-/// If packets arrive at two idle stations at the same moment, both send at once.
+/// If packets arrive at two idle stations at the same moment, both stations send immediately.
 #[test]
 fn what_comes_at_one_moment_collides() {
     let mut medium = medium(&settings(Standard::G), 2);
@@ -295,7 +301,7 @@ fn what_comes_at_one_moment_collides() {
     assert!(counters.0.iter().all(|lane| lane.repeated.packets >= 1 && lane.delivered.packets == 1));
 }
 
-/// The times at which a medium is polled between two arrivals.
+/// When a medium is polled between two arrivals.
 #[derive(Clone, Copy, Debug)]
 enum Polling {
     /// At its own deadlines.
@@ -375,8 +381,8 @@ fn an_outage_drops_or_keeps_what_waits() {
     }
 }
 
-/// Packets that an access point drops for a lane that is down take no airtime. The other station sends as if they had not
-/// existed, although both stations had counted down.
+/// Packets that an access point drops for a lane that is down take no airtime. The other station sends as if these
+/// packets did not exist, although both stations had counted down.
 #[test]
 fn what_is_dropped_unsent_delays_nobody() {
     let settings = settings(Standard::N);
@@ -390,7 +396,7 @@ fn what_is_dropped_unsent_delays_nobody() {
         let mut arrivals = Vec::new();
         for n in 0..500 {
             let at = Instant::ZERO + Duration::from_micros(1000 * n);
-            // Bursts, so that stations have a backoff to count down.
+            // Two packets at a time, so that stations have a backoff to count down.
             (0..2).for_each(|i| medium.offer(at, Lane(1), packet(10 * n + i, 1500), &mut ()));
             if disturbed {
                 let between = at + Duration::from_micros(300 + 7 * (n % 40));
@@ -413,7 +419,7 @@ fn what_is_dropped_unsent_delays_nobody() {
     assert_eq!(arrivals(true), undisturbed);
 }
 
-/// The airtime of a lane is that of its frames and their responses, nothing else.
+/// The airtime of a lane is the time of its frames and their responses only.
 #[test]
 fn the_air_of_a_lane_is_its_frames_and_answers() {
     let mut medium = medium(&settings(Standard::G), 1);
@@ -435,7 +441,7 @@ fn a_slower_rate_takes_longer_from_then_on() {
         &mut (),
     );
     medium.offer(at(10), Lane(0), packet(1, 1500), &mut ());
-    // 1536 B: (22 + 12288) / 24 bits in 513 symbols.
+    // An MPDU of 1536 B: (22 + 12288) bits in symbols of 24 bits, 513 symbols.
     let Delivery { at: arrival, .. } = medium.poll_deliver(seconds(1), &mut ()).unwrap();
     assert_eq!(arrival.since(at(10)), Duration::from_micros(20 + 513 * 4 + 6));
 }

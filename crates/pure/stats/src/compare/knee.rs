@@ -5,7 +5,7 @@ use crate::error::{StatsError, check_confidence, check_levels, check_sample};
 use crate::interval::{EstimationMethod, Interval, critical_t};
 use crate::summary::{Summary, mean, mean_and_squares};
 
-/// A line with one bend has four parameters; a fifth point leaves a degree of freedom for the fit.
+/// A line with one bend has four parameters. A fifth point leaves one degree of freedom for the fit.
 const FEWEST_LEVELS: usize = 5;
 
 /// The knee of a curve, and a test that there is one.
@@ -17,24 +17,24 @@ pub struct Knee {
     pub slope_before: f64,
     /// The slope right of the knee.
     pub slope_after: f64,
-    /// The two-sided p-value against a straight line; `None` at one replication. It is Student's t over the quadratic
-    /// coefficients of the replications. Their mean is 0 for a line, and has the sign of the bend for a bent line,
-    /// wherever the knee is. The test does not search, so it is exact for normal values with any dependence over x.
+    /// The two-sided p-value against a straight line; `None` at one replication. The test is Student's t over the
+    /// quadratic coefficients of the replications. The mean of these coefficients is 0 for a straight line. For a bent
+    /// line it has the sign of the bend, wherever the knee is. The test does not search for the knee, so it is exact
+    /// for normal values with any dependence over x.
     pub p_value: Option<f64>,
 }
 
-/// The knee of a mean curve: the breakpoint of the two joined straight lines that fit it best by least
-/// squares.
+/// The knee of a mean curve: the breakpoint of the two joined straight lines that fit the curve best by least squares.
 ///
 /// `levels[i][r]` is y at `x[i]` in replication r; `x` rises strictly. The fit is exact (Hudson 1966,
 /// *Fitting segmented curves whose join points have to be estimated*): the best breakpoint is either an inner
 /// x or the point where the lines through both sides meet.
 ///
-/// The location's interval holds the points at which no test shows that the lines meet further left or further
+/// The interval of the location contains the points at which no test shows that the lines meet further left or further
 /// right. The test is Student's t, over replications, of the distance between the line through the points on the right
-/// and the line through those on the left (Fieller's theorem in each gap of x). Each replication is one value, so
-/// common random numbers over x are taken into account, and two replications give a wide interval. At one
-/// replication the interval is open and there is no p-value.
+/// and the line through the points on the left (Fieller's theorem in each gap of x). Each replication is one value, so
+/// common random numbers over x are taken into account, and two replications give a wide interval. At one replication
+/// the interval is open and there is no p-value.
 ///
 /// # Errors
 /// Fewer than five levels, no replication, lengths that differ, a value that is not finite, `x` that does not
@@ -56,7 +56,7 @@ pub fn knee(x: &[f64], levels: &[Vec<f64>], confidence: f64) -> Result<Knee, Sta
     Ok(Knee { location, slope_before: best.slope, slope_after: best.slope + best.bend, p_value })
 }
 
-/// The ends of the knee's interval, for a bend of this sign.
+/// The lower and upper end of the knee's interval, for a bend of this sign.
 fn reach(x: &[f64], curves: &[Vec<f64>], sign: f64, t: f64) -> (f64, f64) {
     let gaps: Vec<KneeStep> = (2..=x.len() - 2).map(|split| KneeStep::of(x, curves, split, sign)).collect();
     let (mut low, mut high) = (f64::INFINITY, f64::NEG_INFINITY);
@@ -65,7 +65,7 @@ fn reach(x: &[f64], curves: &[Vec<f64>], sign: f64, t: f64) -> (f64, f64) {
         let roots = gap.where_significant(t).into_iter().flatten();
         roots.filter(|root| (ends[0]..=ends[1]).contains(root)).for_each(&mut hold);
     }
-    // At an x itself the gaps on both sides are tested.
+    // At a level of x itself, the gaps on both sides are tested.
     for (index, place) in x[1..x.len() - 1].iter().enumerate() {
         let is_left_of_it = index > 0 && gaps[index - 1].t(*place) > t;
         let is_right_of_it = gaps.get(index).is_some_and(|gap| gap.t(*place) < -t);
@@ -76,8 +76,8 @@ fn reach(x: &[f64], curves: &[Vec<f64>], sign: f64, t: f64) -> (f64, f64) {
     (low, high)
 }
 
-/// The distance a + b p of the line right of a gap above the line left of it, at a point p: the mean over replications,
-/// with the sign of the bend. It is 0 where the lines meet and positive to the right of that point.
+/// The distance a + b p at a point p between the line right of a gap and the line left of it: the mean over
+/// replications, with the sign of the bend. It is 0 where the lines meet and positive to the right of that point.
 struct KneeStep {
     a: f64,
     b: f64,
@@ -103,7 +103,7 @@ impl KneeStep {
         Self { a, b, errors }
     }
 
-    /// The t statistic at a point.
+    /// The t statistic at the point `place`.
     fn t(&self, place: f64) -> f64 {
         let [a, b, shared] = self.errors;
         t_statistic(self.a + self.b * place, (a + 2.0 * shared * place + b * place * place).max(0.0).sqrt())
@@ -123,7 +123,8 @@ impl KneeStep {
     }
 }
 
-/// The test of the mean quadratic coefficient: the regression of y on the residual of x squared after a straight line.
+/// The test of the mean quadratic coefficient. The coefficient comes from the regression of y on the residuals of x²
+/// after a straight-line fit.
 fn curvature(x: &[f64], curves: &[Vec<f64>], confidence: f64) -> Result<Comparison, StatsError> {
     let (_, mean_x, _) = line(x, x);
     let squares: Vec<f64> = x.iter().map(|v| (v - mean_x) * (v - mean_x)).collect();
@@ -162,7 +163,7 @@ struct Hinge {
 }
 
 impl Hinge {
-    /// The hinge with the smallest sum of squares; of several the first candidate.
+    /// The hinge with the smallest sum of squares. If several are equal, the first candidate.
     fn best(x: &[f64], y: &[f64]) -> Self {
         let inner = &x[1..x.len() - 1];
         let meetings = (2..=x.len() - 2).filter_map(|split| meeting(x, y, split));
@@ -177,8 +178,8 @@ impl Hinge {
         best
     }
 
-    /// The least-squares hinge with its join at `at`: the regression of the residuals of y after a straight line on those
-    /// of max(x - at, 0) (Frisch and Waugh 1933).
+    /// The least-squares hinge with its join at `at`: the regression of the residuals of y on the residuals of max(x -
+    /// at, 0), both after a straight-line fit (Frisch and Waugh 1933).
     fn fit(x: &[f64], y: &[f64], at: f64) -> Self {
         let ramp: Vec<f64> = x.iter().map(|v| (v - at).max(0.0)).collect();
         let (slope_y, rest_y) = detrend(x, y);
@@ -202,8 +203,8 @@ fn line(x: &[f64], y: &[f64]) -> (f64, f64, f64) {
     (products / squares, mean_x, mean_y)
 }
 
-/// The x at which the lines through the first `split` points and through the rest meet, if it lies between the two
-/// sides.
+/// The x at which the line through the first `split` points meets the line through the other points. `None` if x is not
+/// between these two groups of points.
 fn meeting(x: &[f64], y: &[f64], split: usize) -> Option<f64> {
     let (slope_left, x_left, y_left) = line(&x[..split], &y[..split]);
     let (slope_right, x_right, y_right) = line(&x[split..], &y[split..]);

@@ -44,8 +44,9 @@ pub(crate) fn one_mean(
 }
 
 /// The difference of the means of two independent samples whose variances may differ (Welch 1947, degrees of
-/// freedom after Satterthwaite 1946). `null` is as in [`paired`]; `n` of the interval is the smaller sample's
-/// size. Samples without spread do not show how far other values lie, so there is no p-value and the interval is open.
+/// freedom after Satterthwaite 1946). `null` is as in [`paired`]; `n` of the interval is the smaller sample's size.
+/// Samples without spread do not show how far away other values may be, so there is no p-value and the interval is
+/// open.
 ///
 /// # Errors
 /// As [`paired`], except that the lengths may differ.
@@ -82,8 +83,8 @@ pub fn welch(
 /// The ratio mean(`left`) / mean(`right`) of paired values, for margins in percent: "more than 10 % greater"
 /// is `null` = 1.1 with [`Alternative::Greater`].
 ///
-/// The test is Student's t over `left - null * right`, with opposite sign if the denominator is negative. The
-/// interval is Fieller's, which holds exactly the ratios that the two-sided test does not reject.
+/// The test is Student's t over `left - null * right`, with opposite sign if the denominator is negative. The interval
+/// is Fieller's, which contains exactly the ratios that the two-sided test does not reject.
 ///
 /// # Errors
 /// As [`paired`], or a denominator whose mean is 0.

@@ -19,11 +19,11 @@ use crate::interval::Interval;
 /// The alternative hypothesis about a difference or a ratio.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Alternative {
-    /// It is greater than the null value.
+    /// The effect is greater than the null value.
     Greater,
-    /// It is less than the null value.
+    /// The effect is less than the null value.
     Less,
-    /// It differs from the null value.
+    /// The effect differs from the null value.
     TwoSided,
 }
 
@@ -36,12 +36,12 @@ pub struct Comparison {
     pub statistic: f64,
     /// The probability of an effect at least as far towards the alternative if the null value is true. `None` at n = 1.
     ///
-    /// If paired differences have no spread, it is 0, 0.5 or 1. This is a proof only if other values were impossible; if
-    /// they were possible, use [`EqualValues`](crate::interval::EqualValues).
+    /// If paired differences have no spread, the p-value is 0, 0.5 or 1. This is a proof only if other values are
+    /// impossible. If they are possible, use [`EqualValues`](crate::interval::EqualValues).
     pub p_value: Option<f64>,
 }
 
-/// The distance in standard errors. Without spread it is infinite, or 0 for a distance of 0.
+/// The distance divided by its standard error. Without spread the result is infinite, or 0 for a distance of 0.
 fn t_statistic(distance: f64, error: f64) -> f64 {
     if error > 0.0 {
         distance / error

@@ -21,12 +21,12 @@ impl Proportion {
     }
 }
 
-/// The difference `left - right` of two proportions. The interval is Newcombe's (1998) method 10, from Wilson's two
-/// intervals. The two-sided p-value is that of Fisher's exact test: the sum over all tables that are no more likely than
-/// the observed one. The statistic is the odds ratio, infinite or NaN if the table has zeros. `n` is the smaller number of
-/// trials.
+/// The difference `left - right` of two proportions. The interval is method 10 of Newcombe (1998), computed from two
+/// Wilson intervals. The two-sided p-value comes from Fisher's exact test: the sum over all tables that are not more
+/// likely than the observed table. The statistic is the odds ratio, infinite or NaN if the table has zeros. `n` is the
+/// smaller number of trials.
 ///
-/// It assumes independent trials. Divide clustered trials by their [`design_effect`] first.
+/// The function assumes independent trials. Divide clustered trials by their [`design_effect`] first.
 ///
 /// # Errors
 /// No trial, more successes than trials, or `confidence` not strictly between 0 and 1.
@@ -68,15 +68,16 @@ fn fisher(left: Proportion, right: Proportion) -> f64 {
     all.min(1.0)
 }
 
-/// ln of n over k.
+/// The logarithm of the binomial coefficient (n over k).
 fn ln_choose(n: usize, k: usize) -> f64 {
     let (n, k) = (n as f64, k as f64);
     -libm::log(n + 1.0) - ln_beta(n - k + 1.0, k + 1.0)
 }
 
-/// The variance of a proportion over clusters (such as seconds of a load), relative to that of independent trials. It is at
-/// least 1, and 1 without variation. [`proportions`] is valid for clusters if successes and trials are divided by it: Rao and
-/// Scott (1992), *A simple method for the analysis of clustered binary data*, Biometrics 48(2).
+/// The design effect: the variance of a proportion over clusters (such as seconds of a load), divided by the variance
+/// for independent trials. It is at least 1, and is 1 without variation. [`proportions`] is valid for clusters if
+/// successes and trials are divided by the design effect: Rao and Scott (1992), *A simple method for the analysis of
+/// clustered binary data*, Biometrics 48(2).
 ///
 /// # Errors
 /// Fewer than two clusters, more successes than trials, or no trial at all.
@@ -136,8 +137,8 @@ mod tests {
         }
     }
 
-    /// Fisher's lady tasting tea, 3 of 4 right: 34/70; all right: 2/70. And R's example of convictions, `fisher.test`:
-    /// 0.0005367.
+    /// Fisher's lady tasting tea: 34/70 for 3 of 4 right, 2/70 for all right. The example of convictions of R's
+    /// `fisher.test`: 0.0005367.
     #[test]
     fn p_values_are_fishers() {
         let p = |left, right| proportions(left, right, 0.95).unwrap().p_value.unwrap();
@@ -152,7 +153,8 @@ mod tests {
     fn clusters_that_fail_together_count_for_less() {
         let even: Vec<_> = (0..20).map(|_| share(5, 10)).collect();
         assert_eq!(design_effect(&even).unwrap(), 1.0);
-        // All or none in a cluster: ten trials count as one, except for the correction of the mean.
+        // In each cluster all trials succeed or all fail: ten trials count as one, except for the correction of the
+        // mean.
         let together: Vec<_> = (0..20).map(|place| share(10 * (place % 2), 10)).collect();
         near(design_effect(&together).unwrap(), 10.0 * 20.0 / 19.0, 1e-9);
         assert_eq!(design_effect(&[share(0, 10), share(0, 5)]).unwrap(), 1.0);

@@ -11,13 +11,13 @@ pub struct AndersonDarling {
     pub statistic: f64,
     /// The sample size.
     pub n: usize,
-    /// The probability of a statistic at least as large from an exponential sample.
+    /// The probability that an exponential sample has a statistic at least as large.
     pub p_value: f64,
 }
 
 impl AndersonDarling {
-    /// A² (1 + 0.6 / n), the statistic of the published tables for an estimated mean. One in twenty exponential samples
-    /// exceeds 1.321 (D'Agostino and Stephens 1986, table 4.14).
+    /// A² (1 + 0.6 / n), the statistic of the published tables if the mean is estimated. One in twenty exponential
+    /// samples exceeds 1.321 (D'Agostino and Stephens 1986, table 4.14).
     #[must_use]
     pub fn modified(&self) -> f64 {
         self.statistic * (1.0 + 0.6 / self.n as f64)
@@ -27,7 +27,7 @@ impl AndersonDarling {
 /// Tests whether positive values, such as the gaps of a Poisson process, are exponential. The mean is estimated from the
 /// values.
 ///
-/// The p-value is the fit to A^2 (1 + 0.6 / n) of D'Agostino and Stephens, *Goodness-of-Fit Techniques*
+/// The p-value is a published function of A^2 (1 + 0.6 / n): D'Agostino and Stephens, *Goodness-of-Fit Techniques*
 /// (1986), section 4.9. Below 0.25 its error is about 0.002.
 ///
 /// # Errors
@@ -40,7 +40,7 @@ pub fn anderson_darling_exponential(values: &[f64]) -> Result<AndersonDarling, S
     let n = values.len();
     let mean = mean(values);
     let sorted = sorted(values);
-    // For the exponential, ln(1 - F(x)) is -x / mean without rounding.
+    // For the exponential distribution ln(1 - F(x)) is -x / mean, which has no rounding error.
     let term = |(rank, value): (usize, &f64)| {
         let ln_below = libm::log(-libm::expm1(-value / mean));
         let ln_above = -sorted[n - 1 - rank] / mean;
@@ -52,7 +52,8 @@ pub fn anderson_darling_exponential(values: &[f64]) -> Result<AndersonDarling, S
     Ok(test)
 }
 
-/// The published fit. Its last piece has its minimum at 10.03, so larger arguments are limited to it.
+/// The p-value as a published function of the statistic. The last piece has its minimum at 10.03, so larger arguments
+/// are limited to 10.03.
 fn upper(a: f64) -> f64 {
     let p = if a < 0.26 {
         -libm::expm1(-12.2204 + a * (67.459 - a * 110.3))

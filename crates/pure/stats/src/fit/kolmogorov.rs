@@ -12,7 +12,7 @@ pub struct KolmogorovSmirnov {
     pub statistic: f64,
     /// The sample size.
     pub n: usize,
-    /// The probability of a distance at least as large from a sample of the claimed distribution.
+    /// The probability that a sample of the claimed distribution has a distance at least as large.
     pub p_value: f64,
 }
 
@@ -20,9 +20,9 @@ pub struct KolmogorovSmirnov {
 /// beforehand. If the parameters are estimated from the same values, the p-value is far too large. For exponential gaps
 /// of unknown mean use [`anderson_darling_exponential`](super::anderson_darling_exponential).
 ///
-/// The p-value is Kolmogorov's limit at (sqrt(n) + 0.12 + 0.11 / sqrt(n)) D: Stephens (1970), *Use of the
-/// Kolmogorov-Smirnov, Cramér-von Mises and related statistics without extensive tables*. From n = 4 on its error is at
-/// most 0.004 below p = 0.2 and at most 0.025 above.
+/// The p-value is the upper tail of Kolmogorov's limiting distribution at (sqrt(n) + 0.12 + 0.11 / sqrt(n)) D: Stephens
+/// (1970), *Use of the Kolmogorov-Smirnov, Cramér-von Mises and related statistics without extensive tables*. For n of
+/// 4 or more its error is at most 0.004 below p = 0.2, and at most 0.025 above p = 0.2.
 ///
 /// # Errors
 /// An empty sample, a value that is not finite, or a `cdf` that leaves [0, 1].
@@ -43,8 +43,8 @@ pub fn kolmogorov_smirnov(values: &[f64], cdf: impl Fn(f64) -> f64) -> Result<Ko
     Ok(KolmogorovSmirnov { statistic, n, p_value })
 }
 
-/// The upper tail of Kolmogorov's limiting distribution. Each of two forms of a theta function is used where it converges
-/// in a few terms (Marsaglia, Tsang and Wang 2003).
+/// The upper tail of Kolmogorov's limiting distribution. Two forms of a theta function are used, each in the range in
+/// which it converges in a few terms (Marsaglia, Tsang and Wang 2003).
 fn kolmogorov_upper(x: f64) -> f64 {
     if x <= 0.0 {
         return 1.0;

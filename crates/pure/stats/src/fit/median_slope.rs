@@ -39,10 +39,11 @@ pub fn median_slope(x: &[f64], y: &[f64], confidence: f64) -> Result<Interval, S
     Ok(Interval { estimate: middle, low, high, n, confidence, method: EstimationMethod::MedianSlope })
 }
 
-/// The rank (from 1) of the slope that ends the interval, counted from either side; 0 if there are too few points. It is
-/// the largest k for which fewer than k inversions of `points` in random order have at most the probability `tail`.
+/// The rank (from 1) of the slope that ends the interval, counted from either side; 0 if there are too few points. It
+/// is the largest k for which the probability of fewer than k inversions, with `points` points in random order, is at
+/// most `tail`.
 fn ranks_outside(points: usize, tail: f64) -> usize {
-    // In a random order of i points the last one adds 0 to i - 1 inversions with equal probability.
+    // In a random order of i points, the last point adds 0 to i - 1 inversions with equal probability.
     let mut chances = vec![1.0];
     for point in 2..=points {
         let mut next = vec![0.0; chances.len() + point - 1];
@@ -54,7 +55,7 @@ fn ranks_outside(points: usize, tail: f64) -> usize {
         chances = next;
     }
     let mut sum = 0.0;
-    // A sum that equals the tail must not exceed it by rounding.
+    // A sum that equals the tail must not count as larger because of rounding.
     chances
         .iter()
         .take_while(|chance| {
@@ -74,19 +75,21 @@ mod tests {
     fn the_median_and_its_interval_are_slopes_between_points() {
         let x = [1.0, 2.0, 3.0, 4.0, 10.0, 12.0, 18.0];
         let y = [9.0, 15.0, 19.0, 20.0, 45.0, 55.0, 78.0];
-        // Of 21 slopes the 11th, and the 4th from each end: at most 3 inversions have a probability of 76/5040.
+        // The median of 21 slopes is the 11th, and the ends are the 4th from each side: at most 3 inversions have a
+        // probability of 76/5040.
         let slope = median_slope(&x, &y, 0.96).unwrap();
         assert_eq!((slope.estimate, slope.low, slope.high), (4.0, Some(26.0 / 7.0), Some(35.0 / 8.0)));
     }
 
-    /// The share of all orders of five errors in which the interval holds the true slope is that of Kendall's distribution.
+    /// The interval is tested over all orders of five errors. The share of orders in which it contains the true slope
+    /// follows from Kendall's distribution.
     #[test]
     fn the_interval_holds_as_often_as_it_says() {
         let x = [1.0, 2.0, 3.0, 4.0, 5.0];
         let mut held = 0;
         let mut order = [0, 1, 2, 3, 4];
         permutations(&mut order, 0, &mut |order| {
-            // Errors of different magnitudes, so that all slopes differ.
+            // The errors have different magnitudes, so that all slopes differ.
             let y: Vec<f64> = x
                 .iter()
                 .zip(order)
@@ -95,7 +98,7 @@ mod tests {
             let slope = median_slope(&x, &y, 0.95).unwrap();
             held += usize::from(slope.low.unwrap() <= 2.0 && 2.0 <= slope.high.unwrap());
         });
-        // All orders except the two in which all errors rise or fall.
+        // The interval misses the slope only if all errors rise or all errors fall: two of 120 orders.
         assert_eq!(held, 118);
     }
 
@@ -110,8 +113,8 @@ mod tests {
         }
     }
 
-    /// Kendall's table: for 8 points a sum of 18 or more has the probability 0.016, for 4 points the largest sum, 6, has
-    /// 0.042.
+    /// Kendall's table: for 8 points the probability of a sum of 18 or more is 0.016. For 4 points the probability of
+    /// the largest sum, 6, is 0.042.
     #[test]
     fn tails_are_those_of_kendalls_table() {
         assert_eq!(ranks_outside(8, 0.025), 6);
@@ -128,7 +131,7 @@ mod tests {
     }
 
     proptest! {
-        /// With two outliers of eight points the slope is that of the other six.
+        /// If two of eight points are outliers, the slope is that of the other six.
         #[test]
         fn points_far_off_move_nothing(slope in -5.0..5.0f64, first in 0usize..8, second in 0usize..8, off in -1e3..1e3f64) {
             let x: Vec<f64> = (0..8).map(f64::from).collect();

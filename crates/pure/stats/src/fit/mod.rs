@@ -1,4 +1,4 @@
-//! Goodness of fit to a distribution, to independence or to a straight line, to check traffic generators and links
+//! Goodness of fit to a distribution, to independence or to a straight line. Used to check traffic generators and links
 //! against their settings.
 
 mod anderson;

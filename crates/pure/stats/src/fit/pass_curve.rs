@@ -4,27 +4,29 @@ use libm::{exp, log};
 
 use crate::error::{StatsError, check_confidence, check_positive};
 
-/// A trial passes by chance with this probability, however high its level.
+/// The probability that a trial passes by chance, however high its level is.
 const GUESS: f64 = 0.01;
 
-/// Probabilities that a trial fails by chance, however low its level, each with its prior probability.
+/// Probabilities that a trial fails by chance, however low its level is. Each has its prior probability.
 const LAPSES: [(f64, f64); 3] = [(0.01, 0.5), (0.05, 0.3), (0.15, 0.2)];
 
-/// The prior of the steepness: a log-normal distribution by its median and the factor of one standard deviation. At the
-/// median, 95 % pass at 97.6 % of the level at which half pass. For 95 in 100 curves this is between 89 % and 99.5 %.
+/// The prior of the steepness: a log-normal distribution, given by its median and by the factor that is one standard
+/// deviation. At the median, 95 % pass at 97.6 % of the level at which half pass. In 95 of 100 curves this ratio is
+/// between 89 % and 99.5 %.
 const STEEPNESS: (f64, f64) = (120.0, 2.2);
 
-/// Grid points of the steepness: from 2.5 standard deviations below the median to as many above.
+/// Number of grid points of the steepness. The grid extends from 2.5 standard deviations below the median to 2.5 above
+/// it.
 const SLOPES: usize = 21;
 const DEVIATIONS: f64 = 2.5;
 
-/// Grid points of the location, in the first and in the second pass.
+/// Number of grid points of the location, in each of the two passes.
 const LOCATIONS: usize = 161;
 
-/// Distance of the location from the lowest and the highest level, at most, as a logarithm: a factor of two.
+/// How far the grid of locations extends below the lowest level and above the highest, as a logarithm: a factor of two.
 const MARGIN: f64 = core::f64::consts::LN_2;
 
-/// The second pass omits locations whose log-likelihood is lower than the greatest by more than this.
+/// The second pass omits locations whose log-likelihood is more than this below the maximum.
 const NEGLIGIBLE: f64 = 14.0;
 
 /// A level with its credible interval.
@@ -47,7 +49,7 @@ pub struct PassCurve {
     pub most: CredibleLevel,
 }
 
-/// A point of the grid. `weight` is a logarithm.
+/// A point of the grid. `weight` is the logarithm of its posterior weight.
 struct CurvePoint {
     location: f64,
     slope: f64,
@@ -57,10 +59,10 @@ struct CurvePoint {
 /// Fits a logistic curve of the logarithm of the level: `P(pass) = g + (1 - g - λ) / (1 + (level / half)^slope)`.
 ///
 /// The posterior distribution of location, slope and `λ` is summed over a grid, without random numbers and without an
-/// iteration that could fail to converge. `g` is 1 %; `λ` is 1, 5 or 15 %. With `g` and `λ` a few trials that pass or fail by
-/// chance hardly move the ends; the two levels ignore `g` and `λ`. The prior of the location is uniform in the logarithm. The
-/// prior of the slope prefers steep curves. If 95 % pass only below 89 % of the middle, the interval is too narrow until
-/// there are many trials.
+/// iteration that could fail to converge. `g` is 1 %; `λ` is 1, 5 or 15 %. Because of `g` and `λ`, a few trials that
+/// pass or fail by chance hardly change the interval. The two levels of the result ignore `g` and `λ`. The prior of the
+/// location is uniform in the logarithm. The prior of the slope prefers steep curves. If 95 % pass only at levels below
+/// 89 % of `half`, the interval is too narrow until there are many trials.
 ///
 /// ```
 /// let trials = [(100.0, true), (200.0, true), (400.0, false), (283.0, false), (240.0, true), (260.0, false)];
@@ -118,7 +120,7 @@ fn grid(logs: &[(f64, bool)], low: f64, high: f64) -> Vec<CurvePoint> {
     points
 }
 
-/// The logarithm of the likelihood, summed over the probabilities of a failure by chance.
+/// The logarithm of the likelihood. It is summed over the possible probabilities of a failure by chance.
 fn log_likelihood(logs: &[(f64, bool)], location: f64, slope: f64) -> f64 {
     let mut sums = LAPSES.map(|(_, prior)| log(prior));
     // Each factor is at least 1 %, so the product of 100 factors does not underflow.

@@ -8,15 +8,15 @@ use crate::summary::mean_and_squares;
 /// A least-squares line y = intercept + slope x.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct FittedLine {
-    /// In units of y per unit of x.
+    /// Slope, in units of y per unit of x.
     pub slope: Interval,
-    /// In the unit of y: the line at x = 0.
+    /// Value of the line at x = 0, in the unit of y.
     pub intercept: Interval,
     /// The standard deviation of y around the line, with n - 2 degrees of freedom; `None` at two points.
     pub residual_sd: Option<f64>,
     /// The share of y's variance that the line explains, in 0..=1. It is 1 if y does not vary.
     pub r_squared: f64,
-    /// The two-sided p-value against slope 0; `None` at two points.
+    /// The two-sided p-value of the test that the slope is 0; `None` at two points.
     pub p_value: Option<f64>,
     mean_x: f64,
     squares_x: f64,
@@ -68,7 +68,7 @@ pub fn line(x: &[f64], y: &[f64], confidence: f64) -> Result<FittedLine, StatsEr
 }
 
 impl FittedLine {
-    /// The line's value at `x` with the interval of the mean response there, in the unit of y.
+    /// The value of the line at `x`, in the unit of y, with the interval of the mean response at `x`.
     ///
     /// # Errors
     /// `x` that is not finite.

@@ -1,7 +1,8 @@
-//! Statistics of fit for streams of values in bounded memory, such as those of a source that sends for hours.
+//! Goodness-of-fit statistics for streams of values in bounded memory, such as the values of a source that sends for
+//! hours.
 
-/// Counts values in parts of equal probability of a given distribution. The Kolmogorov-Smirnov distance from it is precise
-/// to one part.
+/// Counts values in parts that have equal probability in a given distribution. The error of the Kolmogorov-Smirnov
+/// distance from this distribution is at most the probability of one part.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DistanceFrom {
     parts: Vec<u64>,
@@ -9,14 +10,14 @@ pub struct DistanceFrom {
 }
 
 impl DistanceFrom {
-    /// Counts in this number of parts, at least one. 8192 parts take 64 KiB.
+    /// Counts values in `parts` parts, at least one. 8192 parts take 64 KiB.
     #[must_use]
     pub fn in_parts(parts: usize) -> Self {
         Self { parts: vec![0; parts.max(1)], count: 0 }
     }
 
-    /// Counts a value by its `probability`, the value of the given distribution function (0 to 1). Outside of 0 to 1 it
-    /// counts as the nearest end.
+    /// Counts a value. `probability` is the value of the given distribution function at this value, 0 to 1. A number
+    /// outside 0 to 1 counts as the nearest end.
     pub fn add(&mut self, probability: f64) {
         let place = (probability * self.parts.len() as f64) as usize;
         let last = self.parts.len() - 1;
@@ -24,12 +25,13 @@ impl DistanceFrom {
         self.count += 1;
     }
 
-    /// The largest distance between counted and given shares at the borders of the parts; `None` without values.
+    /// The largest distance between the counted and the given distribution function, at the borders of the parts.
+    /// `None` without values.
     #[must_use]
     pub fn distance(&self) -> Option<f64> {
         let (mut below, mut largest) = (0, 0.0_f64);
         for (part, count) in self.parts.iter().enumerate() {
-            // Before the part's first value and behind its last one.
+            // The distances at the lower and at the upper border of the part.
             let given = [part, part + 1].map(|border| border as f64 / self.parts.len() as f64);
             let before = below as f64 / self.count as f64;
             below += count;
@@ -72,7 +74,7 @@ impl RunningMoments {
         self.count
     }
 
-    /// Standard deviation over mean; `None` for fewer than two values or a mean that is not above zero.
+    /// Standard deviation divided by mean. `None` for fewer than two values or a mean that is not above zero.
     #[must_use]
     pub fn variation(&self) -> Option<f64> {
         let n = self.count as f64;
@@ -81,15 +83,16 @@ impl RunningMoments {
         (self.count >= 2 && mean > 0.0).then(|| variance.max(0.0).sqrt() / mean)
     }
 
-    /// The sample autocorrelation at lag 1, in -1..=1: the sum of products of neighbouring values, both less the mean, over the
-    /// sum of squares (Box, Jenkins and Reinsel, *Time Series Analysis*, 4th ed., section 2.1.5). `None` for fewer than three
-    /// values or for equal values.
+    /// The sample autocorrelation at lag 1, in -1..=1: the sum of products of consecutive deviations from the mean,
+    /// divided by the sum of their squares (Box, Jenkins and Reinsel, *Time Series Analysis*, 4th ed., section 2.1.5).
+    /// `None` for fewer than three values or for equal values.
     #[must_use]
     pub fn lag1_correlation(&self) -> Option<f64> {
         let n = self.count as f64;
         let mean = self.sum / n;
         let squares = self.squares - n * mean * mean;
-        // Every value except the first, which is zero, is the second of a pair. Every value except the last is the first.
+        // Every value except the first, which is stored as zero, is the second of a pair. Every value except the last
+        // is the first of a pair.
         let pairs = (self.sum - self.last) + self.sum;
         let products = self.products - mean * pairs + (n - 1.0) * mean * mean;
         (self.count >= 3 && squares > 0.0).then(|| products / squares)
@@ -108,7 +111,7 @@ pub struct WindowCounts {
 }
 
 impl WindowCounts {
-    /// Windows of this length, in the unit of the times. The first window begins with the first event.
+    /// Counts in windows of this length, in the unit of the times. The first window begins with the first event.
     #[must_use]
     pub const fn of_length(length: f64) -> Self {
         Self { length, first: None, present: 0, in_present: 0, sum: 0.0, squares: 0.0 }
@@ -127,8 +130,8 @@ impl WindowCounts {
         self.in_present += 1;
     }
 
-    /// The index of dispersion of the complete windows, including those without an event: variance over mean, 1 for Poisson
-    /// counts. `None` for fewer than two windows or without an event.
+    /// The index of dispersion of the complete windows, including those without an event: variance divided by mean,
+    /// which is 1 for Poisson counts. `None` for fewer than two windows or without an event.
     #[must_use]
     pub fn dispersion(&self) -> Option<f64> {
         let n = self.present as f64;
@@ -147,7 +150,7 @@ mod tests {
     use crate::summary::Summary;
 
     proptest! {
-        /// Compared with the test of the whole sample against the uniform distribution.
+        /// Compared with the Kolmogorov-Smirnov test of the whole sample against the uniform distribution.
         #[test]
         fn the_distance_is_that_of_the_sample(values in proptest::collection::vec(0.0..1.0_f64, 1..200)) {
             let parts = 1 << 13;
@@ -172,7 +175,7 @@ mod tests {
 
         #[test]
         fn windows_count_what_falls_into_them(counts in proptest::collection::vec(0..5_u32, 3..100)) {
-            // The first window begins with an event, and an event behind the last window closes it.
+            // The first window begins with an event, and an event after the last window closes it.
             let mut counts = counts;
             counts[0] += 1;
             let mut windows = WindowCounts::of_length(10.0);
@@ -195,7 +198,7 @@ mod tests {
         assert_eq!(WindowCounts::of_length(1.0).dispersion(), None);
     }
 
-    /// Values far outside count as the nearest end and need no more memory.
+    /// Values far outside 0 to 1 count as the nearest end and need no more memory.
     #[test]
     fn what_lies_outside_is_the_nearest() {
         let mut counted = DistanceFrom::in_parts(4);

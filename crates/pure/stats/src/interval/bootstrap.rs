@@ -12,8 +12,8 @@ use crate::summary::mean_and_squares;
 /// Rows are drawn with replacement. A row is a value, a pair of values, or a whole replication. Resamples for which the
 /// statistic is not finite are ignored.
 ///
-/// The spread of resamples is too small, like a variance with n instead of n - 1, and ignores the uncertainty of the
-/// spread: at n = 10 plain percentiles of 95 % cover 90 %. So the percentiles are taken farther out, at
+/// The spread of resamples is too small, like a variance with divisor n instead of n - 1, and ignores the uncertainty
+/// of the spread. At n = 10 plain 95 % percentiles cover 90 %. So the percentiles are taken farther out, at
 /// Φ(±t √(n/(n - 1))) with Student's t (Hesterberg 2015, *What teachers should know about the bootstrap*, The American
 /// Statistician 69(4), "expanded percentile").
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -35,7 +35,7 @@ impl Bootstrap {
     /// 13). Both ends are `None` at n = 1.
     ///
     /// # Errors
-    /// No row, `confidence` not strictly between 0 and 1, or a statistic that is finite for no resample.
+    /// No row, `confidence` not strictly between 0 and 1, or a statistic that is not finite for any resample.
     pub fn percentile<T: Clone>(
         &self,
         rows: &[T],
@@ -52,10 +52,10 @@ impl Bootstrap {
         Ok(Interval { estimate, low: end(-z), high: end(z), n, confidence, method })
     }
 
-    /// The bias-corrected and accelerated interval (Efron 1987; same book, chapter 14). Percentiles are moved by the
-    /// bootstrap's median bias and by the acceleration, a jackknife estimate of the change of the spread with the value.
-    /// Prefer it for smooth statistics. For statistics with jumps (a knee, an extreme) the jackknife fails: use
-    /// [`percentile`](Self::percentile).
+    /// The bias-corrected and accelerated interval (Efron 1987; same book, chapter 14). The percentiles are shifted by
+    /// the median bias of the bootstrap and by the acceleration. The acceleration is a jackknife estimate of the change
+    /// of the spread with the value. Prefer this interval for smooth statistics. For statistics with jumps (a knee, an
+    /// extreme) the jackknife fails: use [`percentile`](Self::percentile).
     ///
     /// # Errors
     /// As [`percentile`](Self::percentile).
@@ -74,7 +74,8 @@ impl Bootstrap {
         let acceleration = acceleration(rows, &statistic);
         let end = |z: f64| {
             let biased = bias + z;
-            // Far out a small sample's acceleration would invert the scale; the end is then that of the sample.
+            // Far out in the tail, the acceleration of a small sample would invert the scale. Then the end is an
+            // extreme of the resamples.
             let scale = 1.0 - acceleration * biased;
             let moved = if scale > 0.0 { bias + biased / scale } else { biased.signum() * f64::INFINITY };
             (n > 1).then(|| of_sorted(&drawn, Normal.cdf(moved)))
@@ -110,7 +111,7 @@ impl Bootstrap {
     }
 }
 
-/// The upper percentile in standard normal units; the lower one is its negative.
+/// The upper percentile in standard normal units. The lower percentile is its negative.
 fn expanded(n: usize, confidence: f64) -> Result<f64, StatsError> {
     if n < 2 {
         return Ok(0.0);
@@ -124,11 +125,11 @@ fn median_bias(sorted: &[f64], estimate: f64) -> Result<f64, StatsError> {
     let below = sorted.partition_point(|v| *v < estimate) as f64;
     let not_above = sorted.partition_point(|v| *v <= estimate) as f64;
     let n = sorted.len() as f64;
-    // A share of 0 or 1 would make both ends infinite; half a resample keeps them finite.
+    // A share of 0 or 1 would make both ends infinite. Half a resample more or less keeps them finite.
     Normal.quantile((0.5 * (below + not_above) / n).clamp(0.5 / n, 1.0 - 0.5 / n))
 }
 
-/// A sixth of the jackknife's skewness; 0 if the statistic does not change without any row.
+/// A sixth of the jackknife's skewness. 0 if the statistic does not change when any single row is left out.
 fn acceleration<T: Clone>(rows: &[T], statistic: &impl Fn(&[T]) -> f64) -> f64 {
     let mut rest = rows.to_vec();
     let mut left_out = Vec::with_capacity(rows.len());

@@ -1,7 +1,8 @@
 //! The interval of a mean from equal values of a random response.
 //!
-//! A spread of 0 is no proof: at a loss of 5 %, in one of eight experiments two runs of twenty packets have no loss. The
-//! number of equal values bounds the probability of other values. Only the range of the response bounds their distance.
+//! A spread of 0 proves nothing: at a loss of 5 %, in one of eight experiments two runs of twenty packets have no loss.
+//! The number of equal values bounds the probability of other values. Only the range of the response bounds their
+//! distance.
 
 use crate::compare::Alternative;
 use crate::error::{StatsError, check_confidence, check_number};
@@ -16,10 +17,11 @@ pub struct EqualValues {
 }
 
 impl EqualValues {
-    /// `n` times `value`. `range` is the range of possible values in the same unit, `None` if unknown.
+    /// `n` values that all equal `value`. `range` is the range of possible values in the same unit, or `None` if it is
+    /// unknown.
     ///
     /// # Errors
-    /// No value, or one that is not finite. A range that does not contain the value is ignored.
+    /// No value, or a value that is not finite. A range that does not contain the value is ignored.
     pub fn new(value: f64, n: usize, range: Option<[f64; 2]>) -> Result<Self, StatsError> {
         check_number("value", value)?;
         if n == 0 {
@@ -28,16 +30,16 @@ impl EqualValues {
         Ok(Self { value, n, range: range.filter(|[low, high]| (*low..=*high).contains(&value)) })
     }
 
-    /// The value as the estimate of the mean. The interval has the means at which a distribution within the range makes
-    /// the sample likely enough: for `n` times 0 of a share it is Clopper and Pearson's (1934). Both ends are `None`
-    /// without a range and at n = 1.
+    /// The value as the estimate of the mean. The interval contains the means at which some distribution within the
+    /// range makes the sample likely enough. For a share with `n` values of 0 it is the interval of Clopper and Pearson
+    /// (1934). Both ends are `None` without a range and at n = 1.
     ///
     /// # Errors
     /// `confidence` not strictly between 0 and 1.
     pub fn interval(&self, confidence: f64) -> Result<Interval, StatsError> {
         let tail = 0.5 * (1.0 - check_confidence(confidence)?);
-        // At a mean that is this share of the way to the end of the range, equal values are just likely enough. All other
-        // values would have to lie at the end itself.
+        // At a mean that is this share of the distance to the end of the range, equal values are just likely enough.
+        // All other values would have to be at the end of the range.
         let share = 1.0 - libm::pow(tail, 1.0 / self.n as f64);
         let end = |end: f64| self.value + share * (end - self.value);
         let ends = self.range.filter(|_| self.n > 1);
@@ -51,13 +53,13 @@ impl EqualValues {
         })
     }
 
-    /// The one-sided p-value of the test that the mean lies beyond `null` on this side: the greatest probability of the
-    /// sample over all distributions within the range with other means. `None` without a range and at n = 1.
+    /// The one-sided p-value of the test that the mean is beyond `null` on this side. It is the largest probability of
+    /// the sample over all distributions within the range whose means are not beyond `null`. `None` without a range and
+    /// at n = 1.
     #[must_use]
     pub fn p_value(&self, null: f64, side: Alternative) -> Option<f64> {
         let [low, high] = self.range.filter(|_| self.n > 1)?;
-        // At a mean that is this share of the way to the end of the range, equal values are likeliest if the other values
-        // lie at the end itself.
+        // If the mean is at `null`, equal values are likeliest if all other values are at the end of the range.
         let towards = |end: f64| libm::pow(1.0 - (null - self.value) / (end - self.value), self.n as f64);
         Some(match side {
             Alternative::Greater if null >= self.value => 1.0,

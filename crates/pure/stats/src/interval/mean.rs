@@ -12,8 +12,8 @@ pub(crate) fn critical_t(df: f64, confidence: f64) -> Result<f64, StatsError> {
 
 /// Student's interval of the mean (Student 1908): mean ± t s / sqrt(n). Both ends are `None` at n = 1.
 ///
-/// It is exact for independent normal values; run means are nearly normal. For clearly skewed values and n below about
-/// 50 its coverage is too low (90 % instead of 95 % for ten exponential values): see [`skew_adjusted`].
+/// The interval is exact for independent normal values. Means of runs are nearly normal. For clearly skewed values and
+/// n below about 50 its coverage is too low (90 % instead of 95 % for ten exponential values): see [`skew_adjusted`].
 ///
 /// # Errors
 /// An empty sample, a value that is not finite, or `confidence` not strictly between 0 and 1.
@@ -36,13 +36,13 @@ pub fn student_of(summary: &Summary, confidence: f64) -> Result<Interval, StatsE
     Ok(Interval::symmetric(mean, half_width, n, confidence, EstimationMethod::Student))
 }
 
-/// Student's interval, each end moved outwards, never inwards, for the sample's skewness.
+/// Student's interval with each end moved outwards, never inwards, to account for the sample's skewness.
 ///
 /// The shifted end is Willink's (2005), *A confidence interval and test for the mean of an asymmetric
 /// distribution*, Communications in Statistics 34(4): mean - G(±t) s / sqrt(n) with G(r) = ((1 + 6 a (r -
-/// a))^(1/3) - 1) / (2 a) and a = m3 / (6 sqrt(n) s^3), where m3 is the unbiased third central moment. The
-/// wider of the two on each side keeps the nominal coverage for symmetric samples. For exponential values it raises
-/// coverage from 90 % to 94 % at n = 10. Below three values it equals [`student`].
+/// a))^(1/3) - 1) / (2 a) and a = m3 / (6 sqrt(n) s^3), where m3 is the unbiased third central moment. On each side the
+/// wider of Willink's and Student's end is used, which keeps the nominal coverage for symmetric samples. For
+/// exponential values it raises coverage from 90 % to 94 % at n = 10. Below three values it equals [`student`].
 ///
 /// # Errors
 /// As [`student`].
@@ -65,7 +65,7 @@ pub fn skew_adjusted(values: &[f64], confidence: f64) -> Result<Interval, StatsE
     Ok(Interval { low: Some(low.min(mean - shift(t))), high: Some(high.max(mean - shift(-t))), ..plain })
 }
 
-/// Willink's G(r); its limit for a vanishing skewness is r itself.
+/// Willink's G(r). If the skewness approaches zero, its limit is r.
 fn willink(a: f64, r: f64) -> f64 {
     if a.abs() < 1e-9 { r } else { (libm::cbrt(1.0 + 6.0 * a * (r - a)) - 1.0) / (2.0 * a) }
 }

@@ -37,7 +37,7 @@ pub enum EstimationMethod {
     Newcombe,
     /// Two order statistics, chosen by the binomial distribution.
     OrderStatistics,
-    /// All values are equal: the means that they leave possible within the range of the response ([`EqualValues`]).
+    /// The means that a sample of equal values allows within the range of the response ([`EqualValues`]).
     EqualValues,
     /// Percentiles of the bootstrap distribution (Efron 1979).
     BootstrapPercentile,
@@ -73,7 +73,7 @@ impl std::fmt::Display for EstimationMethod {
     }
 }
 
-/// An estimate with the range that holds the true value at the stated confidence.
+/// An estimate with an interval that contains the true value at the stated confidence.
 ///
 /// `estimate`, `low` and `high` have the unit of the sample's values.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -88,12 +88,12 @@ pub struct Interval {
     pub n: usize,
     /// The two-sided confidence, such as 0.95.
     pub confidence: f64,
-    /// The method.
+    /// How the interval was computed.
     pub method: EstimationMethod,
 }
 
 impl Interval {
-    /// An interval with `half_width` on both sides, or without ends if there is none.
+    /// An interval with `half_width` on both sides. Without a half width both ends are `None`.
     pub(crate) fn symmetric(
         estimate: f64,
         half_width: Option<f64>,
@@ -112,21 +112,20 @@ impl Interval {
         Some((self.estimate - self.low?).max(self.high? - self.estimate))
     }
 
-    /// The half width as a share of the estimate's magnitude; `None` if an end is missing or the estimate is
-    /// 0.
+    /// The half width divided by the magnitude of the estimate. `None` if an end is missing or the estimate is 0.
     #[must_use]
     pub fn relative_half_width(&self) -> Option<f64> {
         let half_width = self.half_width()?;
         (self.estimate != 0.0).then(|| half_width / self.estimate.abs())
     }
 
-    /// Whether `value` lies inside. A missing end excludes no value on its side.
+    /// Whether the interval contains `value`. A missing end excludes no value on its side.
     #[must_use]
     pub fn contains(&self, value: f64) -> bool {
         self.low.is_none_or(|low| low <= value) && self.high.is_none_or(|high| value <= high)
     }
 
-    /// Whether the whole interval lies inside `low..=high`; false if an end is missing.
+    /// Whether the whole interval is inside `low..=high`. False if an end is missing.
     #[must_use]
     pub fn lies_within(&self, low: f64, high: f64) -> bool {
         self.low.is_some_and(|l| low <= l) && self.high.is_some_and(|h| h <= high)

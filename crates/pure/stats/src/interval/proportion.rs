@@ -4,8 +4,8 @@ use crate::distribution::Normal;
 use crate::error::{StatsError, check_confidence};
 use crate::interval::{EstimationMethod, Interval};
 
-/// Wilson's (1927) score interval of `successes / trials`. It is also valid at 0 and 1, where the interval of the textbooks
-/// has no width.
+/// Wilson's (1927) score interval of `successes / trials`. It is also valid for a share of 0 or 1, for which the
+/// textbook interval has no width.
 ///
 /// Source: Brown, Cai and DasGupta (2001), *Interval estimation for a binomial proportion*.
 ///
@@ -30,7 +30,7 @@ pub fn wilson(successes: usize, trials: usize, confidence: f64) -> Result<Interv
     let square = z * z / n;
     let centre = (share + 0.5 * square) / (1.0 + square);
     let reach = z * (share * (1.0 - share) / n + 0.25 * square / n).sqrt() / (1.0 + square);
-    // At no success or only successes the end is 0 or 1 exactly, without rounding.
+    // With no success or with only successes, the end is exactly 0 or 1, without a rounding error.
     let low = if successes == 0 { 0.0 } else { centre - reach };
     let high = if successes == trials { 1.0 } else { centre + reach };
     let ends = if trials == 1 { (None, None) } else { (Some(low), Some(high)) };
@@ -44,8 +44,8 @@ pub fn wilson(successes: usize, trials: usize, confidence: f64) -> Result<Interv
     })
 }
 
-/// The greatest probability of an outcome that may be absent in all `trials`: a more probable outcome occurs at this
-/// confidence. It is near 3 / n at 95 %, the rule of three (Hanley and Lippman-Hand 1983).
+/// The largest probability that an outcome may have if it was absent in all `trials`, at this confidence. It is near 3
+/// / n at 95 %, the rule of three (Hanley and Lippman-Hand 1983).
 ///
 /// # Errors
 /// No trial, or `confidence` not strictly between 0 and 1.

@@ -1,23 +1,23 @@
 //! The interval of a ratio of two means.
 //!
-//! It uses Fieller's theorem, not the bootstrap: it is exact for normal means and needs no seed. If the denominator may
-//! be zero, both ends are `None`, where the bootstrap would return meaningless numbers. Source: Fieller (1954), *Some problems in interval estimation*, Journal of the Royal
-//! Statistical Society B 16(2).
+//! It uses Fieller's theorem, which is exact for normal means and needs no seed. If the denominator may be zero, both
+//! ends are `None`. In this case the bootstrap would return meaningless numbers. Source: Fieller (1954), *Some problems
+//! in interval estimation*, Journal of the Royal Statistical Society B 16(2).
 
 use crate::error::{StatsError, check_confidence, check_pairs};
 use crate::interval::mean::critical_t;
 use crate::interval::{EstimationMethod, Interval};
 use crate::summary::Summary;
 
-/// Variances of two sample means, and their covariance `shared`.
+/// The variances of the two sample means, and their covariance `shared`.
 struct Errors {
     top: f64,
     bottom: f64,
     shared: f64,
 }
 
-/// The dimensionless ratio mean(`top`) / mean(`bottom`) of paired values, such as two systems under the same seeds. Both
-/// ends are `None` at n = 1 and if the denominator may be zero.
+/// The dimensionless ratio mean(`top`) / mean(`bottom`) of paired values, such as two systems under the same seeds.
+/// Both ends are `None` at n = 1 or if the denominator may be zero.
 ///
 /// # Errors
 /// An empty sample, lengths that differ, a value that is not finite, a denominator whose mean is 0, or
@@ -60,8 +60,8 @@ fn unbounded(means: (f64, f64), n: usize, confidence: f64) -> Interval {
     Interval::symmetric(means.0 / means.1, None, n, confidence, EstimationMethod::Fieller)
 }
 
-/// The ratios r that a t-test of mean(top) - r mean(bottom) = 0 does not reject: between the roots of a
-/// quadratic.
+/// The interval of the ratios r for which a t-test of mean(top) - r mean(bottom) = 0 does not reject. Its ends are the
+/// roots of a quadratic equation.
 fn fieller(means: (f64, f64), errors: &Errors, t: f64, n: usize, confidence: f64) -> Interval {
     let square = t * t;
     let a = means.1 * means.1 - square * errors.bottom;

@@ -7,11 +7,11 @@ use crate::summary::mean;
 
 /// Delays of a stream's packets, s. A lost packet counts as infinitely late.
 ///
-/// It serves one-way delay (RFC 7679) with loss (RFC 7680), and round-trip delay (RFC 2681) with two-way loss (RFC 6673).
-/// The singleton is a delay or *undefined*, "informally, infinite".
+/// The type represents one-way delay (RFC 7679) with loss (RFC 7680), and round-trip delay (RFC 2681) with two-way loss
+/// (RFC 6673). The singleton is a delay or *undefined*, "informally, infinite".
 #[derive(Debug, Clone, PartialEq)]
 pub struct Delays {
-    /// In rising order.
+    /// Delays of the packets that arrived, in rising order, s.
     arrived: Vec<f64>,
     lost: usize,
 }
@@ -19,18 +19,20 @@ pub struct Delays {
 /// A quantile of delays, s, with its confidence interval.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Quantile {
-    /// The share of packets that are no later than this, 0 to 1.
+    /// The share of packets whose delay is at most `value`, 0 to 1.
     pub p: f64,
     /// The quantile; `None` if it is undefined because too many packets were lost.
     pub value: Option<f64>,
-    /// The lower end of the interval; `None` if it is a lost packet, or if the sample cannot bound that side.
+    /// The lower end of the interval. `None` if it is the rank of a lost packet, or if the sample cannot bound that
+    /// side.
     pub low: Option<f64>,
-    /// The upper end of the interval; `None` if it is a lost packet, or if the sample cannot bound that side.
+    /// The upper end of the interval. `None` if it is the rank of a lost packet, or if the sample cannot bound that
+    /// side.
     pub high: Option<f64>,
 }
 
 impl Delays {
-    /// The sample of these singletons: a delay, or `None` for a lost packet.
+    /// A sample of singletons. Each is a delay in seconds, or `None` for a lost packet.
     ///
     /// # Errors
     /// A delay that is not a finite number.
@@ -47,13 +49,13 @@ impl Delays {
         Ok(Self { arrived, lost })
     }
 
-    /// Packets that were sent.
+    /// Number of packets that were sent.
     #[must_use]
     pub fn sent(&self) -> usize {
         self.arrived.len() + self.lost
     }
 
-    /// Packets that were lost.
+    /// Number of packets that were lost.
     #[must_use]
     pub const fn lost(&self) -> usize {
         self.lost
@@ -75,26 +77,26 @@ impl Delays {
         wilson(self.lost, self.sent(), confidence)
     }
 
-    /// The least delay (Type-P-One-way-Delay-Minimum, RFC 7679 section 4.3); undefined if every packet was lost.
+    /// The smallest delay (Type-P-One-way-Delay-Minimum, RFC 7679 section 4.3), s. Undefined if every packet was lost.
     #[must_use]
     pub fn minimum(&self) -> Option<f64> {
         self.arrived.first().copied()
     }
 
-    /// The largest delay of a packet that arrived.
+    /// The largest delay of a packet that arrived, s.
     #[must_use]
     pub fn maximum(&self) -> Option<f64> {
         self.arrived.last().copied()
     }
 
-    /// The mean delay of the packets that arrived. It ignores lost packets.
+    /// The mean delay of the packets that arrived, s. Lost packets are ignored.
     #[must_use]
     pub fn mean(&self) -> Option<f64> {
         (!self.arrived.is_empty()).then(|| mean(&self.arrived))
     }
 
     /// The median (Type-P-One-way-Delay-Median, RFC 7679 section 4.2). For an even count it is the mean of the two
-    /// central values. Undefined if one of them is a lost packet.
+    /// central values. Undefined if a central value is a lost packet.
     #[must_use]
     pub fn median(&self) -> Option<f64> {
         let n = self.sent();
@@ -102,9 +104,9 @@ impl Delays {
         if n % 2 == 1 { upper } else { Some(0.5 * (self.rank((n / 2).checked_sub(1)?)? + upper?)) }
     }
 
-    /// The percentile of RFC 2330 section 11.3 (Type-P-One-way-Delay-Percentile, RFC 7679 section 4.1): the least
-    /// delay that at least the share `p` of all packets does not exceed. Undefined if it is that of a lost packet, and for
-    /// an empty sample.
+    /// The percentile of RFC 2330 section 11.3 (Type-P-One-way-Delay-Percentile, RFC 7679 section 4.1): the smallest
+    /// delay that at least the share `p` of all packets does not exceed. Undefined if this rank is a lost packet, or if
+    /// the sample is empty.
     ///
     /// # Errors
     /// A `p` outside of 0 to 1.
@@ -112,7 +114,7 @@ impl Delays {
         if !(0.0..=1.0).contains(&p) {
             return Err(StatsError::OutOfRange { what: "percentile", range: "between 0 and 1", value: p });
         }
-        // A whole rank that rounding increased must not become the next rank.
+        // If rounding has increased a whole rank, the rank must not become the next one.
         let rank = (p * self.sent() as f64 * (1.0 - f64::EPSILON)).ceil() as usize;
         Ok(self.rank(rank.saturating_sub(1)))
     }
@@ -132,7 +134,7 @@ impl Delays {
         })
     }
 
-    /// The value of this rank, from 0; `None` for a lost packet.
+    /// The delay at this rank, from 0. `None` for a lost packet.
     fn rank(&self, rank: usize) -> Option<f64> {
         self.arrived.get(rank).copied()
     }
@@ -150,8 +152,8 @@ mod tests {
 
     const LOST: Option<f64> = None;
 
-    /// Ten delays, 11 to 20 ms. A percentile of RFC 2330 is one of them. The median of RFC 7679 and the type 7 of
-    /// [`quantile::quantile`] need not be.
+    /// Ten delays, 11 to 20 ms. A percentile of RFC 2330 is always one of these delays. The median of RFC 7679 and the
+    /// type 7 of [`quantile::quantile`] may lie between two of them.
     #[test]
     fn percentiles_of_a_path_are_delays_that_were_measured() {
         let delays: Vec<f64> = (11..=20).map(f64::from).collect();
@@ -205,14 +207,14 @@ mod tests {
 
     #[test]
     fn an_interval_that_reaches_into_the_lost_is_open() {
-        // Of ten values the ranks 2 and 9 bound the median with 97.9 % (Conover, table A3: 0.0107 in each tail).
+        // Of ten values, ranks 2 and 9 bound the median with 97.9 % (Conover, table A3: 0.0107 in each tail).
         let singletons: Vec<_> = (1..=8).map(|n| Some(f64::from(n))).chain([LOST, LOST]).collect();
         let median = of(&singletons).quantile(0.5, 0.95).unwrap();
         assert_eq!((median.value, median.low, median.high), (Some(5.0), Some(2.0), None));
     }
 
     proptest! {
-        /// A percentile agrees with a count.
+        /// The percentile equals the result of counting.
         #[test]
         fn a_percentile_is_the_least_value_that_enough_packets_do_not_exceed(
             singletons in proptest::collection::vec(proptest::option::weighted(0.8, 0u32..50), 1..60),
@@ -222,7 +224,7 @@ mod tests {
             let delays = of(&singletons.iter().map(|s| s.map(f64::from)).collect::<Vec<_>>());
             let n = singletons.len() as u32;
             let within = |limit: u32| singletons.iter().flatten().filter(|delay| **delay <= limit).count() as u32;
-            // In whole numbers: 100 · within ≥ hundredths · n.
+            // In integers: 100 · within ≥ hundredths · n.
             let expected = (0..50).find(|limit| 100 * within(*limit) >= hundredths * n);
             prop_assert_eq!(delays.percentile(p).unwrap(), expected.map(f64::from));
         }

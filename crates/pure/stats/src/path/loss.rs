@@ -10,7 +10,7 @@ pub struct LossPattern {
 }
 
 impl LossPattern {
-    /// The pattern of a stream; `lost` is true for each lost packet.
+    /// The loss pattern of a stream. `lost` is true for each lost packet.
     #[must_use]
     pub fn new(lost: impl IntoIterator<Item = bool>) -> Self {
         let mut pattern = Self::default();
@@ -25,7 +25,7 @@ impl LossPattern {
             match last.map(|last| number - last) {
                 Some(1) => {
                     pattern.distances.push(1);
-                    // The previous loss has begun a period.
+                    // The previous loss has started a period.
                     pattern.periods.last_mut().into_iter().for_each(|length| *length += 1);
                 }
                 Some(distance) => {
@@ -39,48 +39,50 @@ impl LossPattern {
         pattern
     }
 
-    /// Packets that were sent.
+    /// Number of packets that were sent.
     #[must_use]
     pub const fn sent(&self) -> usize {
         self.sent
     }
 
-    /// Packets that were lost.
+    /// Number of packets that were lost.
     #[must_use]
     pub fn lost(&self) -> u64 {
         self.periods.iter().sum()
     }
 
-    /// The share of packets that were lost; undefined without packets.
+    /// The share of packets that were lost. Undefined without packets.
     #[must_use]
     pub fn share(&self) -> Option<f64> {
         (self.sent > 0).then(|| self.lost() as f64 / self.sent as f64)
     }
 
-    /// Lengths of the loss periods, packets lost in a row, in order (Type-P-One-Way-Loss-Period-Lengths, RFC 3357
-    /// section 6.3). Their count is Type-P-One-Way-Loss-Period-Total (section 6.2).
+    /// The length of each loss period (the number of consecutive lost packets), in order
+    /// (Type-P-One-Way-Loss-Period-Lengths, RFC 3357 section 6.3). The number of periods is
+    /// Type-P-One-Way-Loss-Period-Total (section 6.2).
     #[must_use]
     pub fn periods(&self) -> &[u64] {
         &self.periods
     }
 
-    /// The share of losses that are *noticeable*: at most `distance` packets after the previous loss
-    /// (Type-P-One-Way-Loss-Noticeable-Rate, RFC 3357 section 6.1). Undefined without a loss.
+    /// The share of losses that are *noticeable*. A noticeable loss follows the previous loss by at most `distance`
+    /// packets (Type-P-One-Way-Loss-Noticeable-Rate, RFC 3357 section 6.1). Undefined without a loss.
     #[must_use]
     pub fn noticeable_rate(&self, distance: u64) -> Option<f64> {
         let noticeable = self.distances.iter().filter(|found| **found <= distance).count();
         (self.lost() > 0).then(|| noticeable as f64 / self.lost() as f64)
     }
 
-    /// The mean number of packets lost in a row; undefined without a loss.
+    /// The mean length of a loss period in packets. Undefined without a loss.
     #[must_use]
     pub fn mean_period(&self) -> Option<f64> {
         let periods = self.periods.len();
         (periods > 0).then(|| self.lost() as f64 / periods as f64)
     }
 
-    /// The burst ratio: the mean loss period over that of independent losses of the same share (1/(1 - loss), ITU-T G.107
-    /// section 7.5). It is 1 for independent losses and greater for bursts. Undefined without a loss or without an arrival.
+    /// The burst ratio: the mean loss period divided by the mean loss period of independent losses with the same share
+    /// (1/(1 - loss), ITU-T G.107 section 7.5). It is 1 for independent losses and greater for bursts. Undefined
+    /// without a loss or without an arrival.
     #[must_use]
     pub fn burst_ratio(&self) -> Option<f64> {
         let arrived = self.sent as f64 - self.lost() as f64;
@@ -123,10 +125,10 @@ mod tests {
 
     #[test]
     fn bursts_show_in_their_ratio() {
-        // By hand: 10 of 100 in one burst: mean period 10 against 1/(1 - 0.1).
+        // By hand: 10 of 100 packets are lost in one burst: a mean period of 10, compared with 1/(1 - 0.1).
         let pattern = of(&format!("{}{}{}", ".".repeat(40), "x".repeat(10), ".".repeat(50)));
         assert!((pattern.burst_ratio().unwrap() - 9.0).abs() < 1e-12);
-        // Every tenth alone: mean period 1.
+        // Every tenth packet is lost alone: the mean period is 1.
         assert!((of(&".........x".repeat(10)).burst_ratio().unwrap() - 0.9).abs() < 1e-12);
     }
 
@@ -136,7 +138,7 @@ mod tests {
             let pattern = LossPattern::new(marks.iter().copied());
             let outside = marks.iter().take_while(|lost| !**lost).count()
                 + marks.iter().rev().take_while(|lost| !**lost).count();
-            // A distance of n has n - 1 arrivals before its loss.
+            // A distance of n means n - 1 arrivals before the loss.
             let arrived: u64 = pattern.distances.iter().map(|distance| distance - 1).sum();
             let inside = pattern.lost() + arrived;
             if pattern.lost() == 0 {

@@ -13,24 +13,25 @@ pub struct Reordering {
 /// A packet that arrived after a packet that was sent later (RFC 4737 section 3.3).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Reordered {
-    /// Its number in the order of sending.
+    /// The packet's number in the order of sending.
     pub number: u64,
-    /// The reordering extent: its distance, in arrivals, from the earliest packet with a larger number (RFC 4737 section
-    /// 4.2).
+    /// The reordering extent: the distance, in arrivals, from the first packet that arrived with a larger number (RFC
+    /// 4737 section 4.2).
     pub extent: u64,
-    /// n-reordering: the number of packets immediately before it that were all sent later (RFC 4737 section 5.2). A
-    /// sender with a threshold of three duplicate acknowledgements then assumes that a packet with `n >= 3` is lost.
+    /// n-reordering: the number of packets that arrived immediately before this packet and were all sent later (RFC
+    /// 4737 section 5.2). A sender with a threshold of three duplicate acknowledgements assumes that a packet is lost
+    /// if its `n` is at least 3.
     pub n: u64,
 }
 
 impl Reordering {
-    /// From the packets' numbers, which are in the order of sending, in the order of arrival. Only the first copy of each
-    /// packet counts (RFC 4737 section 3.2).
+    /// `numbers` has the packets' numbers in the order of arrival. Packets are numbered in the order of sending. Only
+    /// the first copy of each packet counts (RFC 4737 section 3.2).
     #[must_use]
     pub fn new(numbers: impl IntoIterator<Item = u64>) -> Self {
-        // Each arrival with the largest number so far, and its index among the arrivals.
+        // Each arrival whose number is the largest up to then, and its index among the arrivals.
         let mut largest: Vec<(u64, u64)> = Vec::new();
-        // Each arrival with a smaller number than all later arrivals, and its index.
+        // Each arrival whose number is smaller than all later ones, and its index.
         let mut smallest: Vec<(u64, u64)> = Vec::new();
         let (mut found, mut run, mut place) = (Self::default(), 0, 0);
         let mut seen = BTreeSet::new();
@@ -41,7 +42,7 @@ impl Reordering {
             while smallest.last().is_some_and(|(before, _)| *before > number) {
                 smallest.pop();
             }
-            // RFC 4737 section 3.3: in order if its number is at least the next one expected.
+            // RFC 4737 section 3.3: a packet is in order if its number is at least the next expected number.
             if largest.last().is_none_or(|(most, _)| *most < number) {
                 largest.push((number, place));
                 run += 1;
@@ -50,7 +51,7 @@ impl Reordering {
                 let extent = place - largest[earliest].1;
                 let n = smallest.last().map_or(place, |(_, below)| place - below - 1);
                 found.reordered.push(Reordered { number, extent, n });
-                // RFC 4737 section 4.5: a run of packets in order ends with a reordered one.
+                // RFC 4737 section 4.5: a run of packets in order ends with a reordered packet.
                 found.runs.push(run);
                 run = 0;
             }
@@ -61,7 +62,7 @@ impl Reordering {
         found
     }
 
-    /// Packets that arrived, without copies.
+    /// Number of packets that arrived, without copies.
     #[must_use]
     pub const fn arrived(&self) -> usize {
         self.arrived
@@ -73,8 +74,8 @@ impl Reordering {
         &self.reordered
     }
 
-    /// The share of packets that were reordered (Type-P-Reordered-Ratio-Stream, RFC 4737 section 4.1); undefined if none
-    /// arrived.
+    /// The share of packets that were reordered (Type-P-Reordered-Ratio-Stream, RFC 4737 section 4.1); undefined if no
+    /// packet arrived.
     #[must_use]
     pub fn ratio(&self) -> Option<f64> {
         (self.arrived > 0).then(|| self.reordered.len() as f64 / self.arrived as f64)
@@ -87,14 +88,14 @@ impl Reordering {
     }
 
     /// The share of packets that were n-reordered: a sender with a threshold of `n` duplicate acknowledgements assumes
-    /// that they are lost (RFC 4737 section 5.3). Undefined if no packet arrived.
+    /// that these packets are lost (RFC 4737 section 5.3). Undefined if no packet arrived.
     #[must_use]
     pub fn n_reordered_ratio(&self, n: u64) -> Option<f64> {
         let count = self.reordered.iter().filter(|packet| packet.n >= n).count();
         (self.arrived > 0).then(|| count as f64 / self.arrived as f64)
     }
 
-    /// Reordering-free runs: the number of packets in order before each reordered one (RFC 4737 section 4.5).
+    /// Reordering-free runs: the number of packets in order before each reordered packet (RFC 4737 section 4.5).
     #[must_use]
     pub fn runs(&self) -> &[u64] {
         &self.runs
@@ -106,12 +107,12 @@ impl Reordering {
 pub struct Duplication {
     unique: u64,
     copies: u64,
-    /// Packets that arrived more than once.
+    /// Number of packets that arrived more than once.
     replicated: u64,
 }
 
 impl Duplication {
-    /// From the numbers of all packets that arrived, copies included.
+    /// `numbers` has the numbers of all packets that arrived, including copies.
     #[must_use]
     pub fn new(numbers: impl IntoIterator<Item = u64>) -> Self {
         let mut counts = BTreeMap::<u64, u64>::new();
@@ -125,20 +126,20 @@ impl Duplication {
         }
     }
 
-    /// Copies beyond the first of each packet.
+    /// Number of copies, without the first arrival of each packet.
     #[must_use]
     pub const fn copies(&self) -> u64 {
         self.copies
     }
 
-    /// Arrivals per packet that was not lost, less one (Type-P-one-way-packet-duplication-fraction, RFC 5560 section 5.1);
+    /// Copies per packet that was not lost (Type-P-one-way-packet-duplication-fraction, RFC 5560 section 5.1);
     /// undefined if no packet arrived.
     #[must_use]
     pub fn fraction(&self) -> Option<f64> {
         (self.unique > 0).then(|| self.copies as f64 / self.unique as f64)
     }
 
-    /// The share of packets that arrived more than once among those that arrived
+    /// The share of packets that arrived more than once among all packets that arrived
     /// (Type-P-one-way-replicated-packet-rate, RFC 5560 section 5.2); undefined if none arrived.
     #[must_use]
     pub fn replicated_rate(&self) -> Option<f64> {
@@ -160,19 +161,21 @@ mod tests {
 
     #[test]
     fn one_late_packet() {
-        // RFC 4737 section 8.1: packet 4 arrives after 8: extent 4, 4-reordered.
+        // RFC 4737 section 8.1: packet 4 arrives after packet 8. Its extent is 4, and it is 4-reordered.
         assert_eq!(of(&[1, 2, 3, 5, 6, 7, 8, 4, 9, 10]), [(4, 4, 4)]);
     }
 
     #[test]
     fn an_early_packet_makes_its_followers_reordered() {
-        // RFC 4737 section 8.2: 7 overtakes 5 and 6: extents 1 and 2; 5 is 1-reordered, and 6 follows 5 at once.
+        // RFC 4737 section 8.2: packet 7 overtakes packets 5 and 6. Their extents are 1 and 2. Packet 5 is 1-reordered,
+        // and 6 follows 5 directly.
         assert_eq!(of(&[1, 2, 3, 4, 7, 5, 6, 8, 9, 10]), [(5, 1, 1), (6, 2, 0)]);
     }
 
     #[test]
     fn a_block_that_was_overtaken() {
-        // RFC 4737 section 8.3: 7 to 10 overtake 4, 5 and 6: extents 4, 5, 6; only 4 is n-reordered.
+        // RFC 4737 section 8.3: packets 7 to 10 overtake 4, 5 and 6. The extents are 4, 5, 6. Only packet 4 is
+        // n-reordered.
         assert_eq!(of(&[1, 2, 3, 7, 8, 9, 10, 4, 5, 6, 11]), [(4, 4, 4), (5, 5, 0), (6, 6, 0)]);
     }
 
@@ -201,7 +204,7 @@ mod tests {
     }
 
     proptest! {
-        /// A literal, slow implementation of the definitions.
+        /// A literal, slow implementation of the definitions for comparison.
         #[test]
         fn extents_are_as_defined(numbers in proptest::sample::subsequence((0u64..40).collect::<Vec<_>>(), 0..40).prop_shuffle()) {
             let mut expected = Vec::new();

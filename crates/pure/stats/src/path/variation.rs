@@ -1,6 +1,6 @@
 //! Delay variation of a stream's packets.
 //!
-//! The offset of the clocks cancels in differences, so delay variation is defined even if one-way delay is not.
+//! The clock offset cancels in differences, so delay variation is defined even if one-way delay is not.
 
 use super::Delays;
 use crate::error::StatsError;
@@ -8,10 +8,11 @@ use crate::error::StatsError;
 /// Delay variation of a stream in its two forms (RFC 5481 section 4).
 #[derive(Debug, Clone, PartialEq)]
 pub struct Variation {
-    /// Inter-packet delay variation, s, in the order of sending: each packet's delay less that of the previous packet, for
-    /// pairs that both arrived. The selection function of RFC 3393 section 2.6 is: consecutive packets of the stream.
+    /// Inter-packet delay variation, s, in the order of sending: the delay of each packet minus the delay of the
+    /// previous packet, if both arrived. The selection function of RFC 3393 section 2.6 selects consecutive packets of
+    /// the stream.
     inter_packet: Vec<f64>,
-    /// Packet delay variation: each packet's delay less the least delay of the stream.
+    /// Packet delay variation, s: the delay of each packet minus the smallest delay of the stream.
     packet: Delays,
 }
 
@@ -29,15 +30,15 @@ impl Variation {
         Ok(Self { packet: Delays::new(packet)?, inter_packet })
     }
 
-    /// Inter-packet delay variation (IPDV): differences of consecutive packets' delays, seconds. It is undefined for a pair with a
-    /// lost packet (RFC 3393 section 2.4).
+    /// Inter-packet delay variation (IPDV): the differences between the delays of consecutive packets, seconds. Pairs
+    /// with a lost packet are undefined and are omitted (RFC 3393 section 2.4).
     #[must_use]
     pub fn inter_packet(&self) -> &[f64] {
         &self.inter_packet
     }
 
-    /// Packet delay variation (PDV) over the stream's least delay (RFC 5481 section 4.2). Its quantile is the size of the
-    /// buffer that removes the variation for this share of the packets.
+    /// Packet delay variation (PDV) relative to the smallest delay of the stream (RFC 5481 section 4.2), seconds. A
+    /// quantile of it is the size of the buffer that removes the variation for this share of the packets.
     #[must_use]
     pub const fn packet(&self) -> &Delays {
         &self.packet
@@ -50,7 +51,7 @@ impl Variation {
         (n > 0).then(|| self.inter_packet.iter().map(|difference| difference.abs()).sum::<f64>() / n as f64)
     }
 
-    /// The largest inter-packet delay variation less the smallest, seconds (RFC 3393 section 4.5).
+    /// The largest inter-packet delay variation minus the smallest, seconds (RFC 3393 section 4.5).
     #[must_use]
     pub fn peak_to_peak(&self) -> Option<f64> {
         let largest = self.inter_packet.iter().copied().reduce(f64::max)?;
@@ -67,7 +68,7 @@ mod tests {
 
     #[test]
     fn pairs_without_a_lost_packet_count() {
-        // By hand: 10, 14, lost, 11, 9 → +4 and -2; two pairs have the lost packet in them.
+        // By hand: 10, 14, lost, 11, 9 → +4 and -2. Two pairs contain the lost packet.
         let variation = Variation::new(&[Some(10.0), Some(14.0), None, Some(11.0), Some(9.0)]).unwrap();
         assert_eq!(variation.inter_packet(), [4.0, -2.0]);
         assert_eq!((variation.jitter(), variation.peak_to_peak()), (Some(3.0), Some(6.0)));
@@ -84,7 +85,7 @@ mod tests {
     }
 
     proptest! {
-        /// RFC 3393 section 1.1: the offset of the clocks cancels. Whole numbers make this exact.
+        /// RFC 3393 section 1.1: the clock offset cancels. Integers make this exact.
         #[test]
         fn the_clocks_offset_changes_nothing(
             delays in proptest::collection::vec(proptest::option::of(0u32..1000), 0..50),

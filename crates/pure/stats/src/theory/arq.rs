@@ -3,8 +3,8 @@
 use super::curve::{CurveParameter, TheoryCurve};
 use super::{TheoryError, loss_probability, positive};
 
-/// The mean number of frame times of go-back-N for one frame: 1 + N p / (1 - p). Each loss
-/// costs `window` (N) frame times, and losses are independent with probability `loss` (p).
+/// The mean number of frame times that go-back-N needs for one frame: 1 + N p / (1 - p). Each loss costs `window` (N)
+/// frame times, and losses are independent with probability `loss` (p).
 ///
 /// Assumes a sender that always has frames, a window that fills the round trip, and acknowledgements without
 /// loss. Source: Bertsekas and Gallager, *Data Networks*, 2nd ed. (1992), section 2.4.2.
@@ -17,7 +17,7 @@ pub fn go_back_n_frame_times(loss: f64, window: u32) -> Result<f64, TheoryError>
     Ok(1.0 + n * p / (1.0 - p))
 }
 
-/// The mean time of go-back-N for `packets`, s. One transmission of a packet takes `packet_s`.
+/// The mean time that go-back-N needs for `packets` packets, s. One transmission of a packet takes `packet_s`.
 ///
 /// # Errors
 /// As [`go_back_n_frame_times`]; also a time or number of packets that is not positive.
@@ -64,7 +64,7 @@ const GO_BACK_N: TheoryCurve = TheoryCurve {
 mod tests {
     use super::*;
 
-    /// The series of the formula: a packet that is lost k times takes 1 + k n packet times.
+    /// The series that the formula sums: a packet that is lost k times takes 1 + k n packet times.
     #[test]
     fn the_series_of_losses() {
         for (p, n) in [(0.0, 5i32), (0.1, 5), (0.5, 20)] {
@@ -72,7 +72,7 @@ mod tests {
                 (0..2000).map(|k| (1.0 + f64::from(k * n)) * (1.0 - p) * libm::pow(p, f64::from(k))).sum();
             assert!((go_back_n_frame_times(p, n.unsigned_abs()).unwrap() - series).abs() < 1e-9 * series);
         }
-        // 1 + 20 · 0.1 / 0.9 packet times of 10 ms, 90 times.
+        // 90 packets, each of 1 + 20 · 0.1 / 0.9 packet times of 10 ms.
         let took = go_back_n_transfer_s(0.1, 20, 90.0, 0.01).unwrap();
         assert!((took - 0.9 * (1.0 + 2.0 / 0.9)).abs() < 1e-12);
         assert!(go_back_n_transfer_s(0.1, 20, 0.0, 0.01).is_err());

@@ -38,8 +38,8 @@ impl Transfer {
         })
     }
 
-    /// Mean time of handshake and transfer (equations 4 and 25), s. `loss` is the loss towards the receiver;
-    /// acknowledgements are not lost.
+    /// Mean time of handshake and transfer (equations 4 and 25), s. `loss` is the loss in the direction of the data.
+    /// Acknowledgements are not lost.
     ///
     /// # Errors
     /// A loss probability outside 0 to below 1/2. From 1/2 on the handshake has no finite mean.
@@ -69,7 +69,7 @@ impl Transfer {
         // Equation 5: segments up to and including the first loss.
         let lossless = libm::exp(self.segments * libm::log1p(-p));
         let started = ((1.0 - lossless) * (1.0 - p) / p + 1.0).min(self.segments);
-        // Equation 11: the window of slow start at this segment.
+        // Equation 11: the window of slow start when this segment is sent.
         let growth = self.growth();
         let window = (started * (growth - 1.0) + self.initial_window) / growth;
         let window = window.min(self.connection.window_segments);
@@ -77,7 +77,7 @@ impl Transfer {
         let by_timeout = timeout_share(p, window);
         let timeout_s = self.connection.timeout_s * backoff_series(p) / (1.0 - p);
         let first_loss_s = (1.0 - lossless) * (by_timeout * timeout_s + (1.0 - by_timeout) * rtt);
-        // Equations 21 to 24: the other segments at the rate of the steady state.
+        // Equations 21 to 24: the remaining segments at the steady-state rate.
         let rest_s = (self.segments - started) / self.steady_segments_per_s(p);
         Ok(rtt * self.slow_start_rounds(started) + first_loss_s + rest_s)
     }
@@ -100,7 +100,7 @@ impl Transfer {
         }
     }
 
-    /// Segments per second that arrive in the steady state (equation 22).
+    /// Segments per second that arrive in steady state (equation 22).
     fn steady_segments_per_s(&self, p: f64) -> f64 {
         let Padhye { rtt_s, timeout_s, window_segments, segments_per_ack: b, .. } = self.connection;
         let between_losses = (1.0 - p) / p;
@@ -167,14 +167,15 @@ mod tests {
         Transfer::new(1000.0 * segments, first, 3.0, connection).unwrap()
     }
 
-    /// Windows of 1, 2, 4, .. 64 are 127 segments in 7 rounds. With a receiver window of 8: 1 + 2 + 4, then 8 per round.
+    /// Windows of 1, 2, 4, .. 64 are 127 segments in 7 rounds. With a receiver window of 8 the windows are 1 + 2 + 4,
+    /// then 8 per round.
     #[test]
     fn without_loss_slow_start_is_a_series() {
         close(transfer(127.0, f64::INFINITY, 1.0, 1.0).transfer_s(0.0).unwrap(), 0.7, 1e-12);
         close(transfer(7.0 + 40.0, 8.0, 1.0, 1.0).transfer_s(0.0).unwrap(), 0.3 + 0.5, 1e-12);
-        // One acknowledgement for two segments: 8 and 12 segments are 20 in two rounds.
+        // With one acknowledgement for two segments, windows of 8 and 12 segments are 20 segments in two rounds.
         close(transfer(20.0, f64::INFINITY, 2.0, 8.0).transfer_s(0.0).unwrap(), 0.2, 1e-12);
-        // The handshake is a round trip more.
+        // The handshake takes one more round trip.
         close(transfer(127.0, f64::INFINITY, 1.0, 1.0).seconds(0.0).unwrap(), 0.8, 1e-12);
     }
 
@@ -185,7 +186,7 @@ mod tests {
         close(transfer.seconds(1e-9).unwrap(), transfer.seconds(0.0).unwrap(), 1e-3);
     }
 
-    /// The rate of a long transfer is that of the steady state: Padhye's rate without lost segments.
+    /// The rate of a long transfer is the steady-state rate: Padhye's rate without lost segments.
     #[test]
     fn a_long_transfer_goes_at_the_rate_of_the_steady_state() {
         let transfer = transfer(1e7, f64::INFINITY, 2.0, 2.0);
@@ -196,12 +197,15 @@ mod tests {
         }
     }
 
-    /// Worked out by hand for 10 segments, p = 0.1, b = 1, first window 1, round trip 0.1 s, time-out 1 s. Until the first
-    /// loss 0.6513 · 0.9 / 0.1 + 1 = 6.862 segments in log2(7.862) = 2.975 rounds; a window of 3.931; it ends in a time-out
-    /// with a probability of min(1, 0.271 (1 + 0.729 · (1 - 0.9^0.931)) / (1 - 0.9^3.931)) = 0.8558; time-outs of
-    /// 1.1256 / 0.9 s; so 0.6513 (0.8558 · 1.2506 + 0.1442 · 0.1) = 0.7065 s. The other 3.138 segments at a window of
-    /// 1 + √(24 + 1) = 6 in 1 + 3 rounds: Q = 0.271 (1 + 0.729 · 0.271) / 0.4686 = 0.6926,
-    /// (9 + 3 + 0.6926) / (0.4 + 0.6926 · 1.2506) = 10.03 per second.
+    /// Computed by hand for 10 segments, p = 0.1, b = 1, first window 1, round trip 0.1 s, time-out 1 s.
+    ///
+    /// Until the first loss 0.6513 · 0.9 / 0.1 + 1 = 6.862 segments are sent in log2(7.862) = 2.975 rounds, and the
+    /// window is 3.931. The loss ends in a time-out with a probability of min(1, 0.271 (1 + 0.729 · (1 - 0.9^0.931)) /
+    /// (1 - 0.9^3.931)) = 0.8558. Time-outs take 1.1256 / 0.9 s. So the recovery takes 0.6513 (0.8558 · 1.2506 + 0.1442
+    /// · 0.1) = 0.7065 s.
+    ///
+    /// The remaining 3.138 segments have a window of 1 + √(24 + 1) = 6 in 1 + 3 rounds: Q = 0.271 (1 + 0.729 · 0.271) /
+    /// 0.4686 = 0.6926. The rate is (9 + 3 + 0.6926) / (0.4 + 0.6926 · 1.2506) = 10.03 segments per second.
     #[test]
     fn a_short_lossy_transfer_by_hand() {
         close(
@@ -209,7 +213,7 @@ mod tests {
             0.2975 + 0.7065 + 0.3129,
             3e-3,
         );
-        // The handshake: 0.1 + 3 (0.9 / 0.8 - 1).
+        // The handshake takes 0.1 + 3 (0.9 / 0.8 - 1) s.
         close(transfer(10.0, f64::INFINITY, 1.0, 1.0).handshake_s(0.1).unwrap(), 0.475, 1e-12);
     }
 

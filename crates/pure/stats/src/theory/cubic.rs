@@ -8,7 +8,7 @@ use super::curve::{CurveParameter, TheoryCurve};
 use super::positive;
 use super::tcp::{LOSS, RTT, SEGMENT};
 
-/// CUBIC with its two constants.
+/// CUBIC with its constants C and beta.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Cubic {
     c: f64,
@@ -23,7 +23,7 @@ impl Default for Cubic {
 }
 
 impl Cubic {
-    /// `c` is in segments per second cubed; `beta` is the share of the window after a loss.
+    /// `c` is C in segments per second cubed. `beta` is the factor by which a loss multiplies the window.
     ///
     /// # Errors
     /// `c` not positive, or `beta` not strictly between 0 and 1.
@@ -36,8 +36,8 @@ impl Cubic {
         Ok(Self { c, beta })
     }
 
-    /// The mean window in segments: the greater of CUBIC's window and the Reno-friendly window. The latter has the
-    /// additive increase 3 (1 - beta) / (1 + beta) of RFC 9438.
+    /// The mean window in segments: the larger of CUBIC's window and the Reno-friendly window. The Reno-friendly window
+    /// has the additive increase 3 (1 - beta) / (1 + beta) of RFC 9438.
     ///
     /// # Errors
     /// A loss probability outside (0, 1], or a round-trip time that is not positive.
@@ -53,7 +53,8 @@ impl Cubic {
         // RFC 9438 (5.1): AVG_W_cubic = (C*(3+beta)/(4*(1-beta)))^(1/4) * RTT^(3/4) / p^(3/4)
         let scale = (self.c * (3.0 + self.beta) / (4.0 * (1.0 - self.beta))).sqrt().sqrt();
         let cubic = scale * libm::pow(rtt_s / loss, 0.75);
-        // AVG_AIMD(alpha, beta) = sqrt(alpha (1+beta) / (2 (1-beta) p)) is sqrt(1.5/p) at that alpha.
+        // AVG_AIMD(alpha, beta) = sqrt(alpha (1+beta) / (2 (1-beta) p)), which is sqrt(1.5/p) for the alpha of the
+        // Reno-friendly region.
         Ok(cubic.max((1.5 / loss).sqrt()))
     }
 

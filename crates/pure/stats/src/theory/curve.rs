@@ -1,4 +1,4 @@
-//! A curve: a formula with a name, for figures.
+//! A theory curve: a formula with a name, for figures.
 
 use std::collections::BTreeMap;
 
@@ -64,7 +64,7 @@ impl TheoryCurve {
         &self.parameters[0]
     }
 
-    /// The value for parameters by name. Parameters with a default may be omitted.
+    /// The value for these parameters, given by name. Parameters with a default may be omitted.
     ///
     /// # Errors
     /// A parameter that is missing, unknown or out of range, or an unstable load.
@@ -114,7 +114,7 @@ impl Arguments {
         self.values.get(parameter).copied().ok_or(TheoryError::Missing { curve: self.curve, parameter })
     }
 
-    /// The value of a parameter that is a count: a whole number of at least `least`, below 2^32.
+    /// The value of a parameter that is a count: an integer of at least `least`, below 2^32.
     pub(super) fn count(&self, parameter: &'static str, least: u32) -> Result<u32, TheoryError> {
         let value = self.get(parameter)?;
         if value >= f64::from(least) && value <= f64::from(u32::MAX) && value.fract() == 0.0 {

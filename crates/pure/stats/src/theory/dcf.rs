@@ -1,8 +1,8 @@
 //! Saturation throughput of stations that share a channel by IEEE 802.11.
 //!
 //! Assumes that every station always has a packet to send, that all stations receive each other, that frames are lost
-//! only by collisions, and that each attempt collides with the same probability (the decoupling that makes a closed form
-//! possible). Sources: G. Bianchi, "Performance analysis of the IEEE 802.11 distributed coordination function", 2000;
+//! only in collisions, and that each attempt collides with the same probability. This decoupling makes a closed form
+//! possible. Sources: G. Bianchi, "Performance analysis of the IEEE 802.11 distributed coordination function", 2000;
 //! the limit of attempts: G. Bianchi and I. Tinnirello, "Remarks on IEEE 802.11 DCF performance analysis", 2005; the
 //! slot after a busy period: I. Tinnirello, G. Bianchi and Y. Xiao, "Refinements on IEEE 802.11 distributed
 //! coordination function modeling approaches", 2010.
@@ -12,15 +12,15 @@ use super::{TheoryError, positive};
 /// The rule for a station's backoff counter while another station sends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SlotRule {
-    /// It counts only slots that were idle to their end. So only the station that has just sent can use the first slot
-    /// after a busy period: the distributed coordination function (802.11a, b, g).
+    /// The counter counts only slots that were idle to their end. So only the station that has just sent can use the
+    /// first slot after a busy period. This is the distributed coordination function (802.11a, b, g).
     Frozen,
-    /// It also counts the slot in which the other station starts: enhanced distributed channel access (802.11e, n), and
-    /// Bianchi's model.
+    /// The counter also counts the slot in which the other station starts. This is enhanced distributed channel access
+    /// (802.11e, n), and Bianchi's model.
     Counted,
 }
 
-/// Stations in saturation.
+/// Stations that always have a packet to send.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Saturation {
     stations: u32,
@@ -30,20 +30,20 @@ pub struct Saturation {
     rule: SlotRule,
 }
 
-/// Air times, s.
+/// Airtimes, s.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Airtimes {
     /// Length of a slot.
     pub slot_s: f64,
-    /// A successful exchange until the next slot: data, SIFS, acknowledgement, DIFS or AIFS.
+    /// A successful exchange, until the next slot: data, SIFS, acknowledgement, DIFS or AIFS.
     pub success_s: f64,
     /// A collision, until the next slot.
     pub collision_s: f64,
 }
 
 impl Saturation {
-    /// A number of `stations` with contention windows from `cw_min` to `cw_max`, slots. The window doubles at each of at
-    /// most `attempts`.
+    /// `stations` stations with contention windows from `cw_min` to `cw_max`, slots. The window doubles after each
+    /// failed attempt. A packet has at most `attempts` attempts.
     ///
     /// # Errors
     /// No station, no attempt, or an invalid window.
@@ -69,10 +69,10 @@ impl Saturation {
         Ok(Self { stations, cw_min, cw_max, attempts, rule })
     }
 
-    /// Probability that a station sends in a slot at this collision probability: attempts over slots,
-    /// Σ pⁱ / Σ pⁱ(1 + (Wᵢ − 1)/2).
+    /// Probability that a station sends in a slot at this collision probability: attempts divided by slots, Σ pⁱ / Σ
+    /// pⁱ(1 + (Wᵢ − 1)/2).
     fn attempts_per_slot(&self, collision: f64) -> f64 {
-        // With a frozen counter the model has a window less one, and one more slot for each busy period.
+        // With a frozen counter, the model has a window that is smaller by one, and one more slot for each busy period.
         let first = f64::from(self.cw_min) + if self.rule == SlotRule::Counted { 1.0 } else { 0.0 };
         let most = f64::from(self.cw_max) + 1.0;
         let (mut weight, mut window) = (1.0, first);
@@ -90,7 +90,8 @@ impl Saturation {
     pub fn access_probability(&self) -> f64 {
         let others = f64::from(self.stations - 1);
         let collides = |access: f64| 1.0 - libm::pow(1.0 - access, others);
-        // Attempts fall with collisions, and collisions grow with attempts, so there is one solution.
+        // The attempt rate falls with the collision probability, and the collision probability grows with the attempt
+        // rate. So there is one solution.
         let (mut low, mut high) = (0.0, 1.0);
         for _ in 0..200 {
             let access = f64::midpoint(low, high);
@@ -114,7 +115,8 @@ impl Saturation {
         let (packets, success, collision) = match self.rule {
             SlotRule::Counted => (1.0, success, collision),
             SlotRule::Frozen => {
-                // The station that has just sent sends again at once with probability 1/(CWmin + 1), repeatedly.
+                // The station that has just sent sends again immediately with probability 1/(CWmin + 1). This may
+                // repeat.
                 let again = 1.0 / (f64::from(self.cw_min) + 1.0);
                 (1.0 / (1.0 - again), success / (1.0 - again) + slot, collision + slot)
             }
@@ -162,7 +164,8 @@ mod tests {
     fn packets_grow_fewer_as_stations_grow_more() {
         let rates: Vec<f64> =
             (1..=20).map(|n| saturation(n, SlotRule::Counted).packets_per_s(&G).unwrap()).collect();
-        // Two stations use the channel better than one, which is idle in its backoff. With more, collisions dominate.
+        // Two stations use the channel better than one, because a single station leaves it idle during backoff. With
+        // more stations, collisions dominate.
         assert!(rates[1] > rates[0] && rates[2..].is_sorted_by(|a, b| a > b), "{rates:?}");
     }
 

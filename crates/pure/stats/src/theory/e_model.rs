@@ -12,29 +12,30 @@ use libm::{exp, log2, log10, pow};
 use super::curve::{Arguments, CurveParameter, TheoryCurve};
 use super::{TheoryError, not_negative, positive};
 
-/// The impairment of a codec, by ITU-T G.113 Appendix I.
+/// The impairment that a codec causes, from ITU-T G.113 Appendix I.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Codec {
     /// Equipment impairment factor without loss, Ie.
     pub impairment: f64,
-    /// Packet-loss robustness factor, Bpl: the percentage of random loss with half of the greatest impairment by loss.
+    /// Packet-loss robustness factor, Bpl: the percentage of random loss that causes half of the largest impairment by
+    /// loss.
     pub robustness: f64,
 }
 
-/// The greatest impairment of a codec: the limit of the formula for loss.
+/// The largest impairment of a codec: the limit of the formula for high loss.
 const WORST: f64 = 95.0;
 
 impl Codec {
     /// G.711, 64 kbit/s, with silence for lost packets.
     pub const G711: Self = Self { impairment: 0.0, robustness: 4.3 };
-    /// G.711 with the concealment of its own Appendix I.
+    /// G.711 with the packet loss concealment of G.711 Appendix I.
     pub const G711_CONCEALED: Self = Self { impairment: 0.0, robustness: 25.1 };
     /// G.729 Annex A, 8 kbit/s, with voice activity detection.
     pub const G729A: Self = Self { impairment: 11.0, robustness: 19.0 };
 
-    /// Effective equipment impairment factor, Ie-eff, at a share of lost packets and their burst ratio (G.107
-    /// section 7.5). The formula was fitted to a few per cent of loss. At long bursts of high loss it exceeds the greatest
-    /// impairment of a codec; the result is limited to that.
+    /// Effective equipment impairment factor, Ie-eff, for a share of lost packets and their burst ratio (G.107 section
+    /// 7.5). The formula was fitted to a loss of a few per cent. For long bursts at high loss it would exceed the
+    /// largest impairment of a codec, so the result is limited to that.
     ///
     /// # Errors
     /// A share outside 0 to 1, a burst ratio or a robustness that is not positive, a negative impairment.
@@ -57,13 +58,14 @@ impl Codec {
 pub struct TelephoneCall {
     /// The codec.
     pub codec: Codec,
-    /// Delay from mouth to ear, s: Ta. Echo returns over the same path, so T = Ta and Tr = 2 Ta.
+    /// Delay from mouth to ear, s: Ta. Echo returns on the same path, so T = Ta and Tr = 2 Ta.
     pub delay_s: f64,
     /// Share of the packets that are lost or late for play-out, 0 to 1: Ppl.
     pub loss: f64,
-    /// Mean length of bursts of loss over that of independent losses: BurstR.
+    /// Mean length of loss bursts divided by the mean length at independent losses: BurstR.
     pub burst_ratio: f64,
-    /// Advantage factor, 0 to 20, for the tolerance of users for the sake of, for example, mobility: A.
+    /// Advantage factor, A, 0 to 20: the loss of quality that users accept in exchange for an advantage such as
+    /// mobility.
     pub advantage: f64,
 }
 
@@ -123,7 +125,7 @@ pub fn opinion(rating: f64) -> f64 {
     if rating >= 100.0 {
         return 4.5;
     }
-    // For a rating just above 0 the polynomial is slightly below the worst score.
+    // For a rating just above 0 the polynomial is slightly below the worst score of 1.
     (1.0 + 0.035 * rating + rating * (rating - 60.0) * (100.0 - rating) * 7e-6).max(1.0)
 }
 
@@ -195,7 +197,7 @@ fn square(x: f64) -> f64 {
     x * x
 }
 
-/// A number of bels as a ratio.
+/// Converts bels to a ratio of powers.
 fn decibels(bels: f64) -> f64 {
     pow(10.0, bels)
 }

@@ -6,16 +6,16 @@
 use super::curve::{Arguments, CurveParameter, TheoryCurve};
 use super::{TheoryError, not_negative, positive, size, stable};
 
-/// Erlang B: the share of blocked calls if a Poisson load of `offered_erlang` is offered to `servers` lines without
-/// a queue. The service times may have any distribution. The offered load in Erlang is calls per second times mean holding
-/// time in seconds.
+/// Erlang B: the share of calls that are blocked if a Poisson load of `offered_erlang` is offered to `servers` servers
+/// without a queue. The service times may have any distribution. The offered load in Erlang is calls per second times
+/// mean holding time in seconds.
 ///
 /// # Errors
 /// An offered load that is negative or not finite, or more than ten million servers.
 pub fn blocking(offered_erlang: f64, servers: u32) -> Result<f64, TheoryError> {
     let offered = not_negative("offered_erlang", offered_erlang)?;
     let servers = size("servers", servers)?;
-    // Without a server all calls are blocked. Each further server reduces the share, so nothing overflows.
+    // Without a server all calls are blocked. Each further server reduces the share, so no value overflows.
     Ok((1..=servers).fold(1.0, |blocked, line| offered * blocked / (f64::from(line) + offered * blocked)))
 }
 
@@ -23,7 +23,8 @@ pub fn blocking(offered_erlang: f64, servers: u32) -> Result<f64, TheoryError> {
 /// service.
 ///
 /// # Errors
-/// No server, an offered load that is negative or not finite, or one that is not below the number of servers.
+/// No server, an offered load that is negative or not finite, or an offered load that is not below the number of
+/// servers.
 pub fn waiting_probability(offered_erlang: f64, servers: u32) -> Result<f64, TheoryError> {
     let blocked = blocking(offered_erlang, servers)?;
     let load = stable(offered_erlang / positive("servers", f64::from(servers))?)?;

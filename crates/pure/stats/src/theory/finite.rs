@@ -1,24 +1,24 @@
-//! A single server with a finite queue: M/G/1/K, also behind a transmit ring.
+//! A single server with a finite queue: M/G/1/K, and the delay of a priority packet that waits for a transmit ring.
 //!
 //! Assumes Poisson arrivals, independent service times that are gamma distributed with the given mean and variability
-//! (constant and exponential times included), first come first served, and the steady state at any load. Source:
-//! Gross and Harris, *Fundamentals of Queueing Theory*, 3rd ed. (1998), section 5.1.8: the number in system after
-//! departures, and from it the number at any time.
+//! (including constant and exponential times), first come first served, and the steady state at any load. Source: Gross
+//! and Harris, *Fundamentals of Queueing Theory*, 3rd ed. (1998), section 5.1.8. It computes the number in system after
+//! departures and, from that, the number at any time.
 
 use super::curve::{Arguments, CurveParameter, TheoryCurve};
 use super::queue::{ARRIVALS, PLACES, SERVICE_MEAN, curve};
 use super::{TheoryError, not_negative, positive};
 
-/// Above this value sums of tails are scaled down, so that high loads do not overflow.
+/// Sums of tails above this value are scaled down, so that high loads do not overflow.
 const LARGE: f64 = 1e200;
 
-/// M/G/1/K: an arrival is lost if `places` customers are in the system, the one in service included.
+/// M/G/1/K: an arrival is lost if `places` customers are in the system, including the customer in service.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Mg1k {
     arrivals_per_s: f64,
     service_mean_s: f64,
     service_scv: f64,
-    /// The probability of 0, 1, .. customers in system, at any time and at arrivals.
+    /// The probabilities of 0, 1, .. customers in system. They are the same at any time and at arrivals.
     number: Vec<f64>,
 }
 
@@ -74,15 +74,15 @@ impl Mg1k {
     /// Mean waiting time of customers that are not lost.
     #[must_use]
     pub fn waiting_s(&self) -> f64 {
-        // At loads near zero the difference of two equal numbers may be slightly negative.
+        // At loads near zero, rounding may make the difference of two equal numbers slightly negative.
         (self.sojourn_s() - self.service_mean_s).max(0.0)
     }
 
     /// Mean waiting time of a priority packet that waits only for packets on the line and in a transmit ring of `ring`
-    /// places. Such packets are so rare that they do not affect the others.
+    /// places. Priority packets are assumed to be so rare that they do not affect other packets.
     ///
-    /// By PASTA the packet finds the distribution of any time. While the server is busy, the mean residual service time is
-    /// s (1 + scv) / 2. Of the waiting packets the first `ring` are in the ring.
+    /// By PASTA the packet finds the distribution that the system has at any time. While the server is busy, the mean
+    /// residual service time is s (1 + scv) / 2. Of the waiting packets the first `ring` are in the ring.
     #[must_use]
     pub fn waiting_behind_ring_s(&self, ring: u32) -> f64 {
         let busy = 1.0 - self.number[0];
@@ -94,13 +94,13 @@ impl Mg1k {
 
 /// The probabilities of 0 to `places` customers in system.
 ///
-/// The number in system after departures has a balance between j and j + 1. It goes up by services with enough
-/// arrivals, and down by services without an arrival. With a_0 = P(no arrival) and T_k = P(more than k arrivals),
+/// The number in system after departures crosses from j to j + 1 as often as back. It goes up in a service with enough
+/// arrivals, and down in a service without an arrival. With a_0 = P(no arrival) and T_k = P(more than k arrivals),
 ///
 /// π_(j+1) a_0 = π_0 T_j + Σ_(i = 1..j) π_i T_(j-i+1),
 ///
-/// without subtraction, so that it is precise for hundreds of places. With L lost arrivals per departure, the share of
-/// lost arrivals is L / (1 + L), which is also the share of time with a full system.
+/// The formula has no subtraction, so it is precise for hundreds of places. With L lost arrivals per departure, the
+/// share of lost arrivals is L / (1 + L), which is also the share of time with a full system.
 fn number_in_system(load: f64, scv: f64, places: usize) -> Vec<f64> {
     let (none, tails) = arrivals_in_service(load, scv, places);
     let mut left = vec![1.0];
@@ -113,30 +113,30 @@ fn number_in_system(load: f64, scv: f64, places: usize) -> Vec<f64> {
         }
     }
     let all: f64 = left.iter().sum();
-    // Arrivals beyond `room` are lost: E[(A - room)+] is the sum of the tails from `room` on.
+    // Arrivals in excess of `room` are lost: E[(A - room)+] is the sum of the tails from `room` on.
     let beyond = |room: usize| tails[room..].iter().rev().sum::<f64>();
     let lost = |(n, share): (usize, &f64)| share / all * beyond(places - n.max(1));
     let lost: f64 = left.iter().enumerate().map(lost).sum();
     let full = lost / (1.0 + lost);
-    // Accepted arrivals find the same distribution as departures leave behind.
+    // An accepted arrival finds the same distribution that a departure leaves.
     let mut number: Vec<f64> = left.iter().map(|share| share / all * (1.0 - full)).collect();
     number.push(full);
     number
 }
 
-/// The number of arrivals during a service: the probabilities of none, and of more than 0, 1, .. The number is negative
-/// binomial for a gamma distributed service time, and Poisson for a constant one.
+/// The number of arrivals during a service: the probability of no arrival, and the probabilities of more than 0, 1, ..
+/// arrivals. The number is negative binomial for a gamma distributed service time, and Poisson for a constant one.
 fn arrivals_in_service(load: f64, scv: f64, places: usize) -> (f64, Vec<f64>) {
     let none = if scv > 0.0 { libm::exp(-libm::log1p(load * scv) / scv) } else { libm::exp(-load) };
     let mut shares = vec![none];
-    // Up to a negligible probability, even relative to the last tail.
+    // Stops at a probability that is negligible even relative to the last tail.
     let mut n = 0.0;
     while shares.len() <= places || shares.last().is_some_and(|share| *share > 1e-40) {
         let last = shares[shares.len() - 1];
         shares.push(last * load * (1.0 + n * scv) / ((n + 1.0) * (1.0 + load * scv)));
         n += 1.0;
     }
-    // From the end, so that small tails are exact.
+    // Summed from the end, so that small tails are precise.
     let mut tails: Vec<f64> = shares
         .iter()
         .rev()
@@ -200,7 +200,7 @@ mod tests {
         assert!((a - b).abs() <= within * b.abs().max(1e-300), "{a} is not {b}");
     }
 
-    /// Exponential service: the closed form of M/M/1/K, below, at and beyond a load of 1.
+    /// Exponential service: the closed form of M/M/1/K, for loads below, at and above 1.
     #[test]
     fn exponential_service_is_m_m_1_k() {
         for load in [0.3, 0.95, 1.0, 1.2, 3.0] {
@@ -214,7 +214,7 @@ mod tests {
         }
     }
 
-    /// With enough places it is M/G/1, whose waiting time is Pollaczek and Khinchine's.
+    /// With enough places, the queue is M/G/1, whose waiting time is given by Pollaczek and Khinchine.
     #[test]
     fn with_room_for_all_it_is_m_g_1() {
         for (load, scv) in [(0.5, 0.0), (0.8, 0.0), (0.9, 0.25), (0.7, 1.0), (0.6, 4.0)] {
@@ -224,7 +224,8 @@ mod tests {
         }
     }
 
-    /// A policer's bucket of K packets, offered exactly its rate: 1 - loss is 0.949, 0.980 and 0.995 of it.
+    /// A policer with a bucket of K packets whose rate equals the offered load: the passed share 1 - loss is 0.949,
+    /// 0.980 and 0.995.
     #[test]
     fn a_bucket_loses_what_an_independent_computation_says() {
         for (places, loss) in [(10, 0.05085), (25, 0.02013), (100, 0.00501)] {
@@ -232,8 +233,8 @@ mod tests {
         }
     }
 
-    /// M/D/1/1 is Erlang's B with one server, which does not depend on the distribution: ρ / (1 + ρ). M/D/1/2 by hand:
-    /// π_0 = e^-ρ, so the loss is 1 - 1 / (e^-ρ + ρ).
+    /// M/D/1/1 is Erlang B with one server, ρ / (1 + ρ), for any distribution of service times. M/D/1/2 by hand: π_0 =
+    /// e^-ρ, so the loss is 1 - 1 / (e^-ρ + ρ).
     #[test]
     fn one_and_two_places_by_hand() {
         for load in [0.1, 1.0, 2.5] {
@@ -243,7 +244,7 @@ mod tests {
         }
     }
 
-    /// Beyond a load of 1 a large queue is always full: it carries what the server does.
+    /// Above a load of 1 a large queue is always full, and the throughput is the rate of the server.
     #[test]
     fn overload_carries_what_the_server_does() {
         let own = Mg1k::constant(1.25, 1.0, 500).unwrap();
@@ -251,15 +252,15 @@ mod tests {
         assert!(own.number_in_system() > 496.0);
     }
 
-    /// A ring that holds all packets is first come first served. Without places in the ring only the residual service time
-    /// is left, ρ s / 2, as in a priority queue for rare packets (Cobham 1954).
+    /// A ring that holds all packets is first come first served. Without places in the ring only the residual service
+    /// time remains, ρ s / 2, as in a priority queue for rare packets (Cobham 1954).
     #[test]
     fn a_ring_stands_between_priority_and_first_come_first_served() {
         let own = Mg1k::constant(0.9, 1.0, 800).unwrap();
         close(own.waiting_behind_ring_s(800), own.waiting_s(), 1e-9);
         close(own.waiting_behind_ring_s(0), 0.45, 1e-9);
         let full = Mg1k::constant(1.5, 2.0, 100).unwrap();
-        // The line and the ring are never empty: 20 packets and half of one.
+        // The line and the ring are never empty: a priority packet waits for 20 packets and half a packet.
         close(full.waiting_behind_ring_s(20), 2.0 * 20.5, 1e-6);
     }
 

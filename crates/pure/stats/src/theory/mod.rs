@@ -23,7 +23,7 @@ pub mod token_bucket;
 pub use curve::{CurveParameter, TheoryCurve};
 pub use registry::{curve, curves};
 
-/// The reason why a formula has no result.
+/// Why a formula has no result.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum TheoryError {
@@ -98,7 +98,8 @@ fn stable(load: f64) -> Result<f64, TheoryError> {
     if load < 1.0 { Ok(load) } else { Err(TheoryError::Unstable { load }) }
 }
 
-/// Checks the number of iterations of a formula: at most ten million, so that no experiment file makes it run for hours.
+/// Checks the number of iterations of a formula. It is at most ten million, so that no experiment file can make it run
+/// for hours.
 fn size(parameter: &'static str, value: u32) -> Result<u32, TheoryError> {
     let range = "at most ten million";
     if value <= 10_000_000 {

@@ -1,8 +1,9 @@
 //! TCP Reno with timeouts and a limited window: the PFTK model.
 //!
-//! Assumes bulk transfer, losses that include all later segments of a round and are independent between rounds, and a
-//! round trip that does not depend on the window. Rates are sending rates, lost segments included. Source: Padhye, Firoiu, Towsley and Kurose (1998), *Modeling TCP throughput: a simple model and
-//! its empirical validation*, SIGCOMM, section 2.
+//! Assumes bulk transfer and a round trip that does not depend on the window. A loss includes all later segments of the
+//! round, and losses are independent between rounds. Rates are sending rates, including lost segments. Source: Padhye,
+//! Firoiu, Towsley and Kurose (1998), *Modeling TCP throughput: a simple model and its empirical validation*, SIGCOMM,
+//! section 2.
 
 use super::curve::{Arguments, CurveParameter, TheoryCurve};
 use super::tcp::{LOSS, PER_ACK, RTT, SEGMENT, segments_per_ack_of};
@@ -19,8 +20,8 @@ pub struct Padhye {
 }
 
 impl Padhye {
-    /// `timeout_s` is the first retransmission timeout (T0), `window_segments` the receiver's window (Wmax;
-    /// infinite for no limit), `segments_per_ack` is b.
+    /// `timeout_s` is the first retransmission timeout (T0), `window_segments` is the receiver's window (Wmax; infinite
+    /// for no limit), and `segments_per_ack` is b.
     ///
     /// # Errors
     /// A parameter that is not positive, a window or a `segments_per_ack` below 1.
@@ -49,7 +50,7 @@ impl Padhye {
     /// The full model with the limited window (section 2.3), in bytes per second sent.
     ///
     /// # Errors
-    /// A loss probability outside 0 to below 1, or of 0 without a limited window.
+    /// A loss probability outside 0 to below 1, or a loss probability of 0 without a limited window.
     pub fn full_bytes_per_s(&self, loss: f64) -> Result<f64, TheoryError> {
         let p = loss_probability("loss", loss)?;
         if p == 0.0 {
@@ -70,8 +71,8 @@ impl Padhye {
         Ok(self.segment_bytes * sent / took_s)
     }
 
-    /// The approximate form (end of section 2.3), in bytes per second sent: the smaller of the window's limit
-    /// and 1 / (RTT sqrt(2bp/3) + T0 min(1, 3 sqrt(3bp/8)) p (1 + 32p^2)).
+    /// The approximate form (end of section 2.3), in bytes per second sent: the smaller of one full window per round
+    /// trip and 1 / (RTT sqrt(2bp/3) + T0 min(1, 3 sqrt(3bp/8)) p (1 + 32p^2)).
     ///
     /// # Errors
     /// As [`full_bytes_per_s`](Self::full_bytes_per_s).
@@ -88,19 +89,19 @@ impl Padhye {
         Ok(self.segment_bytes * segments_per_s)
     }
 
-    /// One full window per round trip.
+    /// The rate of one full window per round trip.
     fn lossless_bytes_per_s(&self) -> Result<f64, TheoryError> {
         Ok(self.segment_bytes * positive("window_segments", self.window_segments)? / self.rtt_s)
     }
 }
 
-/// W: the mean window at a loss, if the receiver does not limit it.
+/// W of the paper: the mean window at this loss, if the receiver does not limit it.
 pub(super) fn window_of_losses(p: f64, b: f64) -> f64 {
     let middle = (2.0 + b) / (3.0 * b);
     middle + (8.0 * (1.0 - p) / (3.0 * b * p) + middle * middle).sqrt()
 }
 
-/// Q: the probability that a loss at window `w` ends in a timeout rather than in three duplicate
+/// Q of the paper: the probability that a loss at window `w` ends in a timeout rather than in three duplicate
 /// acknowledgements.
 pub(super) fn timeout_share(p: f64, w: f64) -> f64 {
     if w <= 3.0 {

@@ -1,18 +1,17 @@
-//! AIMD under periodic loss, exactly: whole windows, every n-th segment lost.
+//! AIMD under periodic loss, exact for windows of whole segments. Every n-th segment is lost.
 //!
 //! The model: time has rounds of one round trip. In a round the sender sends its window of w segments. Segments are
 //! numbered in the order of sending, and every n-th segment is lost. After a round with one or more losses the window
-//! is max(1, floor(w / 2)). After b consecutive rounds without loss at one window the next window is one segment larger
-//! (b segments per acknowledgement), up to the limit. There are no timeouts.
+//! is max(1, floor(w / 2)). After b consecutive rounds with the same window and without loss, the window grows by one
+//! segment (b segments per acknowledgement), up to the limit. There are no timeouts.
 //!
-//! The rounds after a loss depend only on the window and on the number of segments sent since the loss. Both take
-//! finitely many values, so the sequence of windows enters a cycle. The mean over one cycle is exact, a ratio of
-//! whole numbers.
+//! The rounds after a loss depend only on the window and on the number of segments sent since the loss. Both have a
+//! finite number of values, so the sequence of windows enters a cycle. The mean over one cycle is exact, a ratio of
+//! integers.
 //!
-//! If n is b (h + ... + W) with h = W / 2, the cycle is one saw tooth: it sends n = 3 b W (W + 2) / 8
-//! segments in b (W / 2 + 1) rounds, hence 3 W / 4 per round, and with W to infinity Mathis's sqrt(3 / (2 b
-//! p)) at p = 1 / n. Source of the idea: Mathis, Semke, Mahdavi and Ott (1997), section 2, there with a
-//! continuous window.
+//! If n is b (h + ... + W) with h = W / 2, the cycle is one saw tooth: it sends n = 3 b W (W + 2) / 8 segments in b (W
+//! / 2 + 1) rounds, hence 3 W / 4 per round. As W grows, this approaches Mathis's sqrt(3 / (2 b p)) at p = 1 / n.
+//! Source of the idea: Mathis, Semke, Mahdavi and Ott (1997), section 2, which uses a continuous window.
 
 use std::collections::BTreeMap;
 
@@ -21,10 +20,10 @@ use super::curve::{CurveParameter, TheoryCurve};
 use super::positive;
 use super::tcp::{LOSS, RTT, SEGMENT};
 
-/// The totals of one cycle of the sender's state.
+/// Totals over one cycle of the sender's state.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Cycle {
-    /// Segments sent, lost ones included.
+    /// Segments sent, including lost segments.
     pub sent: u64,
     /// Segments lost.
     pub lost: u64,
@@ -33,7 +32,7 @@ pub struct Cycle {
 }
 
 impl Cycle {
-    /// Mean segments delivered per round trip. Each lost segment is retransmitted once.
+    /// Mean number of segments delivered per round trip. Each lost segment is retransmitted once.
     #[must_use]
     pub fn delivered_per_round(&self) -> f64 {
         (self.sent - self.lost) as f64 / self.rounds as f64
@@ -43,7 +42,7 @@ impl Cycle {
 /// The state of the sender: the window of the next round, and the segments sent since the last loss.
 type SenderState = (u64, u64);
 
-/// AIMD with whole windows and one loss in every `loss_every` segments.
+/// AIMD with windows of whole segments and one loss in every `loss_every` segments.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PeriodicLoss {
     loss_every: u64,
@@ -52,8 +51,8 @@ pub struct PeriodicLoss {
 }
 
 impl PeriodicLoss {
-    /// Every `loss_every`-th segment is lost, the window grows by one after `rounds_per_increase` rounds (the
-    /// segments per acknowledgement, b) and never beyond `window_limit` segments.
+    /// Every `loss_every`-th segment is lost, and the window grows by one after `rounds_per_increase` rounds (the
+    /// segments per acknowledgement, b), up to `window_limit` segments.
     ///
     /// # Errors
     /// A parameter of 0, or `loss_every` of 1, at which no segment arrives.
@@ -71,7 +70,7 @@ impl PeriodicLoss {
         })
     }
 
-    /// The cycle that the sender enters from a window of one segment.
+    /// The cycle that a sender reaches from a window of one segment.
     #[must_use]
     pub fn cycle(&self) -> Cycle {
         let mut seen: BTreeMap<SenderState, Cycle> = BTreeMap::new();
@@ -103,8 +102,8 @@ impl PeriodicLoss {
         ((window / 2).max(1), after % self.loss_every)
     }
 
-    /// Number of increases of the window before the next loss: the greatest k, within the limit, for which the
-    /// rounds of windows w, w + 1, ..., w + k - 1 end before the loss.
+    /// Number of increases of the window before the next loss: the largest k, within the limit, for which the rounds
+    /// with windows w, w + 1, ..., w + k - 1 end before the loss.
     fn increases(&self, window: u64, since_loss: u64) -> u64 {
         let ends_before_loss = |k: u64| {
             let (k, window) = (u128::from(k), u128::from(window));
@@ -120,7 +119,7 @@ impl PeriodicLoss {
     }
 }
 
-/// The whole number nearest to 1 / loss, as a period.
+/// The integer nearest to 1 / loss, as the period of losses.
 fn period(loss: f64) -> Result<u32, TheoryError> {
     let every = (1.0 / loss).round();
     if every >= 2.0 && every <= f64::from(u32::MAX) {

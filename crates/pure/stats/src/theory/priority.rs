@@ -31,7 +31,7 @@ impl PriorityClass {
         self.arrivals_per_s * self.service_mean_s
     }
 
-    /// Mean residual service time at any time of a service.
+    /// Mean residual service time at a random time within a service.
     fn rest_s(&self) -> f64 {
         0.5 * self.service_mean_s * (1.0 + self.service_scv)
     }
@@ -39,12 +39,12 @@ impl PriorityClass {
 
 /// The mean waiting time of a class, s. The first of `classes` has the highest priority.
 ///
-/// W = R / ((1 - σ_before) (1 - σ)), where R is the mean residual service time at an arrival, σ the load of this class and
-/// all higher ones, and σ_before the load of the higher classes alone. Lower classes count only in R. Beyond a load of 1
-/// they are served in the remaining time, in their order.
+/// W = R / ((1 - σ_before) (1 - σ)), where R is the mean residual service time at an arrival, σ is the load of this
+/// class and all higher classes, and σ_before is the load of the higher classes only. Lower classes affect only R. If
+/// the total load exceeds 1, lower classes are served in the remaining time, in their order.
 ///
 /// # Errors
-/// No such class, or a load of 1 or more up to it.
+/// No such class, or a load of 1 or more of this class and all higher classes.
 pub fn waiting_s(classes: &[PriorityClass], class: usize) -> Result<f64, TheoryError> {
     if class >= classes.len() {
         let range = "the number of a class";
@@ -110,8 +110,9 @@ mod tests {
         PriorityClass::new(arrivals, service, scv).unwrap()
     }
 
-    /// Loads 0.2, 0.25 and 0.25 of services of 10 ms constant, 10 ms exponential, and uniform from 0 to 20 ms (scv 1/3):
-    /// R = 1 + 2.5 + 5/3 ms; W_1 = R / 0.8, W_2 = R / (0.8 · 0.55), W_3 = R / (0.55 · 0.3).
+    /// Three classes: load 0.2 with constant services of 10 ms, load 0.25 with exponential services of 10 ms, load 0.25
+    /// with services uniform from 0 to 20 ms (scv 1/3). R = 1 + 2.5 + 5/3 ms; W_1 = R / 0.8, W_2 = R / (0.8 · 0.55),
+    /// W_3 = R / (0.55 · 0.3).
     #[test]
     fn three_classes_by_hand() {
         let classes = [class(20.0, 0.01, 0.0), class(25.0, 0.01, 1.0), class(25.0, 0.01, 1.0 / 3.0)];
@@ -121,8 +122,8 @@ mod tests {
         }
     }
 
-    /// Kleinrock's conservation law (1965): the sum of load times waiting time does not depend on the order. With one class
-    /// it is that of M/G/1.
+    /// Kleinrock's conservation law (1965): the sum of load times waiting time does not depend on the order. With one
+    /// class the sum is that of M/G/1.
     #[test]
     fn what_one_class_gains_the_others_lose() {
         let (a, b) = (class(30.0, 0.01, 0.0), class(50.0, 0.01, 0.0));

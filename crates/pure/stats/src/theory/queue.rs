@@ -1,9 +1,9 @@
 //! Single-server queues: M/M/1, M/G/1 (with M/D/1), M/M/1/K, and two kinds of tandem.
 //!
-//! All assume Poisson arrivals, independent service times, first come first served, and the steady state.
-//! *Waiting* is the time before service, *sojourn* is waiting plus service, *in system* includes the customer in
-//! service. Source: Kleinrock, *Queueing Systems*, volume 1 (1975): chapter 3 (M/M/1, M/M/1/K), sections 4.8
-//! (tandem) and 5.6 (M/G/1).
+//! All assume Poisson arrivals, independent service times, first come first served, and the steady state. *Waiting* is
+//! the time before service, and *sojourn* is waiting plus service. *In system* includes the customer in service.
+//! Source: Kleinrock, *Queueing Systems*, volume 1 (1975): chapter 3 (M/M/1, M/M/1/K), sections 4.8 (tandem) and 5.6
+//! (M/G/1).
 
 use super::curve::{Arguments, CurveParameter, TheoryCurve};
 use super::{TheoryError, not_negative, positive, size, stable};
@@ -87,7 +87,7 @@ impl Mm1 {
         self.arrivals_per_s / self.services_per_s
     }
 
-    /// Mean time before service.
+    /// Mean time from arrival to the start of service.
     #[must_use]
     pub fn waiting_s(&self) -> f64 {
         self.load() * self.sojourn_s()
@@ -106,8 +106,8 @@ impl Mm1 {
     }
 }
 
-/// M/M/1/K: as M/M/1, but an arrival is lost if `places` customers are in the system, the one in service included. Any
-/// load.
+/// M/M/1/K: as M/M/1, but an arrival is lost if `places` customers are in the system, including the customer in
+/// service. Valid for any load.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Mm1k {
     arrivals_per_s: f64,
@@ -125,8 +125,8 @@ impl Mm1k {
         positive("places", f64::from(places))?;
         let places = size("places", places)?;
         let load = arrivals_per_s / services_per_s;
-        // A recursion over places is exact at any load. The formula (1 - load) load^K / (1 - load^(K+1)) is 0/0 at
-        // a load of 1.
+        // The recursion over places is exact at any load. The closed formula (1 - load) load^K / (1 - load^(K+1)) is
+        // 0/0 at a load of 1.
         let (mut loss, mut number) = (1.0, 0.0);
         for place in 1..=places {
             loss = load * loss / (1.0 + load * loss);
@@ -155,8 +155,8 @@ impl Mm1k {
     }
 }
 
-/// M/M/1 queues in series. The departures of a station are the Poisson arrivals of the next (Burke 1956). Service times
-/// at different stations are independent (Kleinrock's independence assumption).
+/// M/M/1 queues in series. The departures of a station are a Poisson process and the arrivals of the next station
+/// (Burke 1956). Service times at different stations are independent (Kleinrock's independence assumption).
 #[derive(Debug, Clone, PartialEq)]
 pub struct Tandem {
     stations: Vec<Mm1>,
@@ -172,21 +172,21 @@ impl Tandem {
         Ok(Self { stations })
     }
 
-    /// Mean time through all stations.
+    /// Mean time from the arrival at the first station to the departure from the last one.
     #[must_use]
     pub fn sojourn_s(&self) -> f64 {
         self.stations.iter().map(Mm1::sojourn_s).sum()
     }
 
-    /// Mean number in all stations.
+    /// Mean number of customers in all stations together.
     #[must_use]
     pub fn number_in_system(&self) -> f64 {
         self.stations.iter().map(Mm1::number_in_system).sum()
     }
 }
 
-/// Two equal lines in series, over which packets keep their sizes: M/M/1, then a queue with the same service time for each
-/// customer.
+/// Two equal lines in series. Packets keep their sizes, so the first line is M/M/1, and at the second line each
+/// customer has the same service time as at the first.
 ///
 /// Exact (Boxma 1979, *On a tandem queueing model with identical service times at both counters*, Advances in
 /// Applied Probability 11). Let B be a service time, I_n the idle time of the first server before customer n, and S_n the
@@ -194,11 +194,11 @@ impl Tandem {
 ///
 /// S_n = B_n + max(0, S_(n-1) - B_n - I_n) = max(B_n, S_(n-1) - I_n):
 ///
-/// the longest service so far, less the idle time since. S_n is at most t under two conditions. No service of the current
-/// busy period up to customer n is longer than t. No earlier busy period has a service longer than t plus the idle time
-/// since its end. In idle time, busy periods are a Poisson process of rate λ. Let π(t) be the probability that a busy period
-/// has no service beyond t: π(t) = E[exp(-λ(1 - π)B); B <= t]. A busy period has 1/(1 - ρ) customers in the mean. Of these,
-/// (1 - π)/(1 - P(B <= t)) have no longer service before them. Hence
+/// the longest service up to now, minus the idle time since then. S_n is at most t under two conditions. No service of
+/// the current busy period up to customer n is longer than t. No earlier busy period has a service longer than t plus
+/// the idle time since its end. In idle time, busy periods are a Poisson process of rate λ. Let π(t) be the probability
+/// that a busy period has no service beyond t: π(t) = E[exp(-λ(1 - π)B); B <= t]. A busy period has 1/(1 - ρ) customers
+/// on average. Of these, (1 - π)/(1 - P(B <= t)) customers have no service longer than t before them. Hence
 ///
 /// P(S <= t) = (1 - ρ) P(B <= t) (1 - π(t))/(1 - P(B <= t)) exp(-λ ∫_t^∞ (1 - π(u)) du).
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -216,7 +216,8 @@ impl EqualLines {
     /// Mean time from arrival at the second line to departure, to six digits.
     #[must_use]
     pub fn second_sojourn_s(&self) -> f64 {
-        // In service times. The tail of S beyond 60 service times is negligible at any measurable load.
+        // All times are in units of the mean service time. The tail of S beyond 60 service times is negligible at any
+        // measurable load.
         const STEP: f64 = 0.005;
         const STEPS: u32 = 12_000;
         let load = self.first.load();
@@ -234,7 +235,7 @@ impl EqualLines {
         mean / self.first.services_per_s
     }
 
-    /// Mean time before service at the second line.
+    /// Mean time from arrival at the second line to the start of service.
     #[must_use]
     pub fn second_waiting_s(&self) -> f64 {
         self.second_sojourn_s() - 1.0 / self.first.services_per_s
@@ -247,8 +248,8 @@ impl EqualLines {
     }
 }
 
-/// The probability 1 - π that a busy period of M/M/1 has a service longer than `t` mean service times: the largest root of
-/// q = (ρq + exp(-(1 + ρq) t)) / (1 + ρq), which iteration from 1 approaches from above.
+/// The probability 1 - π that a busy period of M/M/1 has a service longer than `t` mean service times: the largest root
+/// of q = (ρq + exp(-(1 + ρq) t)) / (1 + ρq). The iteration starts at 1 and approaches the root from above.
 fn longer(load: f64, t: f64) -> f64 {
     let mut q = 1.0;
     loop {
@@ -295,7 +296,7 @@ fn tandem(a: &Arguments) -> Result<f64, TheoryError> {
     Ok(stations * mm1(a)?.sojourn_s())
 }
 
-/// A curve from the `BOOK` of its module.
+/// A [`TheoryCurve`] whose source is the constant `BOOK` of the module.
 macro_rules! curve {
     ($name:literal, $title:literal, $parameters:expr, $unit:literal, $formula:expr) => {
         TheoryCurve {

@@ -23,7 +23,8 @@ impl Backoff {
         Ok(Self { first_s: positive("rto_s", first_s)?, max_s: positive("rto_max_s", max_s)? })
     }
 
-    /// The consecutive timeouts: the first, twice, four times, … each at most the maximum. The iterator is infinite.
+    /// The consecutive timeouts, seconds: the first timeout, twice, four times, … Each is at most the maximum. The
+    /// iterator is infinite.
     pub fn timeouts_s(self) -> impl Iterator<Item = f64> {
         std::iter::successors(Some(self.first_s.min(self.max_s)), move |last| {
             Some((2.0 * last).min(self.max_s))

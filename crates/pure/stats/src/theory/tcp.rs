@@ -29,13 +29,13 @@ impl SlowStart {
         self.initial_window_bytes * libm::pow(self.growth, f64::from(round_trips))
     }
 
-    /// All bytes sent in the first `round_trips` rounds: the geometric series of the windows.
+    /// Total bytes sent in the first `round_trips` rounds: the geometric series of the windows.
     #[must_use]
     pub fn sent_bytes(&self, round_trips: u32) -> f64 {
         (self.window_bytes(round_trips) - self.initial_window_bytes) / (self.growth - 1.0)
     }
 
-    /// The least number of rounds in which `bytes` are sent.
+    /// The smallest number of rounds in which `bytes` are sent.
     ///
     /// # Errors
     /// `bytes` negative or not finite.
@@ -43,7 +43,7 @@ impl SlowStart {
         let bytes = not_negative("bytes", bytes)?;
         let rounds =
             libm::log1p(bytes * (self.growth - 1.0) / self.initial_window_bytes) / libm::log(self.growth);
-        // The logarithm may be slightly off a whole number, so the series decides.
+        // Because of rounding, the logarithm may differ slightly from an integer, so the sum of the series decides.
         let near = rounds.round() as u32;
         Ok(if self.sent_bytes(near) >= bytes { near.min(rounds.ceil() as u32) } else { near + 1 })
     }
@@ -91,7 +91,7 @@ pub(super) const RTT: CurveParameter = CurveParameter::required("rtt_s", "s", "r
 pub(super) const PER_ACK: CurveParameter =
     CurveParameter::optional("segments_per_ack", "1", "segments covered by one acknowledgement", 1.0);
 
-/// The greatest rate with a window: one window per round trip, and at most `rate`, in bit/s.
+/// The largest rate with a window: one window per round trip, but at most `rate`. In bit/s.
 ///
 /// Source: RFC 6349 section 3.3.1, the bandwidth-delay product, solved for the rate.
 ///
@@ -155,7 +155,7 @@ pub(super) const CURVES: &[TheoryCurve] = &[
 mod tests {
     use super::*;
 
-    /// 45 Mbit/s over 25 ms need 140,625 B.
+    /// 45 Mbit/s with a round trip of 25 ms need a window of 140,625 B.
     #[test]
     fn a_window_of_the_bandwidth_delay_product_fills_the_path() {
         assert_eq!(window_bound_bit_per_s(45e6, 140_625.0, 0.025), Ok(45e6));

@@ -1,15 +1,15 @@
 //! A policer: the share of a Poisson stream that passes a token bucket.
 //!
-//! Tokens that are missing from the bucket correspond to the unfinished work of a server: a packet passes if there is room
-//! for its work. So a bucket of K packets of one size drops the same packets as an M/D/1/K queue whose services per second
-//! equal the rate of the bucket in packets per second.
+//! Tokens that are missing from the bucket correspond to the unfinished work of a server with a finite queue. A packet
+//! passes the bucket if the queue has room for the work of this packet. So a bucket of K packets of one size drops the
+//! same packets as an M/D/1/K queue whose services per second equal the rate of the bucket in packets per second.
 
 use super::TheoryError;
 use super::curve::{CurveParameter, TheoryCurve};
 use super::finite::Mg1k;
 
-/// The rate that passes, for a Poisson stream of packets of one size, in the unit of `offered`. `offered` and `rate` count
-/// the same bytes, and the bucket holds `packets`.
+/// The rate that passes the bucket, for a Poisson stream of packets of one size, in the unit of `offered`. `offered`
+/// and `rate` count the same bytes. The depth of the bucket is `packets` packets.
 ///
 /// # Errors
 /// A rate that is not positive, or a bucket of less than 1 or more than 5000 packets.
@@ -40,7 +40,8 @@ mod tests {
     use super::*;
     use crate::random::Draws;
 
-    /// Of 9 Mbit/s offered to a policer of 9 Mbit/s, 0.949, 0.980 and 0.995 pass buckets of 10, 25 and 100 packets.
+    /// 9 Mbit/s are offered to a policer of 9 Mbit/s. With buckets of 10, 25 and 100 packets, shares of 0.949, 0.980
+    /// and 0.995 pass.
     #[test]
     fn at_its_own_rate_the_bucket_decides() {
         for (packets, share) in [(10, 0.949), (25, 0.980), (100, 0.995)] {
@@ -57,7 +58,7 @@ mod tests {
         assert!(passed(1.0, 0.0, 10).is_err());
     }
 
-    /// A simulation of the unfinished work: an independent computation of the same share.
+    /// Simulates the unfinished work, which computes the same share independently.
     #[test]
     fn a_stream_stepped_through_one_by_one() {
         let mut random = Draws::new(7);

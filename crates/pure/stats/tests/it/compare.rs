@@ -86,8 +86,8 @@ fn a_straight_line_has_no_knee_in_nineteen_of_twenty_curves() {
     assert!((30..=70).contains(&false_knees), "{false_knees} of 1000");
 }
 
-/// A bend in the middle of a gap and a bend at an x, with few replications and with ten: the interval holds it in 95 % of
-/// experiments, within the error of 2000 trials (0.05 + 3 √(0.05 · 0.95 / 2000) = 0.065).
+/// The bend is in the middle of a gap or at a level of x, with few replications or with ten. The interval contains it
+/// in 95 % of experiments, within the error of 2000 trials (0.05 + 3 √(0.05 · 0.95 / 2000) = 0.065).
 #[test]
 fn the_interval_of_a_knee_holds_it_however_few_replications_there_are() {
     let x: Vec<f64> = (0..7).map(f64::from).collect();
@@ -108,7 +108,7 @@ fn the_interval_of_a_knee_holds_it_however_few_replications_there_are() {
 
 #[test]
 fn holm_steps_down() {
-    // Holm's procedure by hand: 4 × 0.005, 3 × 0.01, 2 × 0.03, then never less than the previous value.
+    // Holm's procedure by hand: 4 × 0.005, 3 × 0.01, 2 × 0.03, and no value is less than the previous one.
     let adjusted = holm(&[0.01, 0.04, 0.03, 0.005]).unwrap();
     for (actual, expected) in adjusted.iter().zip([0.03, 0.06, 0.06, 0.02]) {
         close(*actual, expected, 1e-14);

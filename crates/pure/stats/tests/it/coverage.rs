@@ -7,7 +7,7 @@ use crate::Random;
 
 const TRIALS: u64 = 10_000;
 
-/// The share of trials whose interval holds `mean`, and the mean number of replications.
+/// The share of trials whose interval contains `mean`, and the mean number of replications.
 fn coverage(mean: f64, rule: &StoppingRule, seed: u64, draw: impl Fn(&mut Random) -> f64) -> (f64, f64) {
     let (mut covered, mut replications) = (0, 0);
     for trial in 0..TRIALS {
@@ -20,7 +20,7 @@ fn coverage(mean: f64, rule: &StoppingRule, seed: u64, draw: impl Fn(&mut Random
                     break (n, interval);
                 }
             };
-            // In steps of four, like four workers: the rule must ignore values after its decision.
+            // Values are added four at a time, as by four workers: the rule must ignore values after its decision.
             let wanted = wanted.max(values.len() + 4);
             while values.len() < wanted {
                 values.push(draw(&mut random));
@@ -67,7 +67,7 @@ fn sums_of_four_exponentials_are_covered_also_when_the_budget_ends_first() {
     assert_coverage(coverage(4.0, &rule, 7, draw));
 }
 
-/// The share of trials whose interval over `n` draws holds `truth`.
+/// The share of trials whose interval over `n` draws contains `truth`.
 fn share_covered(
     truth: f64,
     n: usize,
@@ -99,7 +99,7 @@ fn students_interval_covers_normal_values() {
     }
 }
 
-/// Student's interval without adjustment covers 90 % at ten exponential values.
+/// Student's interval without adjustment covers only 90 % for ten exponential values.
 #[test]
 fn the_skew_adjusted_interval_covers_skewed_values_too() {
     let interval = |values: &[f64], _| skew_adjusted(values, 0.95).unwrap();
@@ -133,7 +133,7 @@ fn the_bootstrap_covers() {
     );
 }
 
-/// Ratios of means by Fieller's theorem, with a denominator 10 standard deviations from zero.
+/// Ratios of means by Fieller's theorem. The denominator is 10 standard deviations from zero.
 #[test]
 fn fiellers_interval_covers() {
     let pair = |r: &mut Random| 10.0 + r.normal();
@@ -145,8 +145,8 @@ fn fiellers_interval_covers() {
     assert_share("Fieller, ten pairs", share);
 }
 
-/// The coverage of a proportion's interval oscillates with the proportion; its mean is the nominal one (Brown, Cai and
-/// DasGupta 2001). So each trial draws a proportion.
+/// The coverage of a proportion's interval oscillates with the proportion. The mean of the coverage is the nominal
+/// coverage (Brown, Cai and DasGupta 2001). So each trial draws a proportion.
 #[test]
 fn wilsons_interval_covers_on_average() {
     let covered = (0..TRIALS).filter(|trial| {

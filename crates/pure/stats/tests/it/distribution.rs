@@ -33,7 +33,7 @@ fn student_quantiles_match_forty_digit_values() {
         (0.5, 0.9, 10.270_324_410_234_506),
     ] {
         let t = StudentT::new(df).unwrap();
-        // 1 - p has an error of 1e-16, which the far tail magnifies.
+        // 1 - p has a rounding error of 1e-16, which the far tail magnifies.
         close(t.quantile(p).unwrap(), expected, 1e-9);
         close(t.quantile(1.0 - p).unwrap(), -expected, 1e-9);
         close(t.cdf(expected), p, 1e-12);

@@ -16,8 +16,8 @@ fn a_call_that_nothing_impairs() {
     near(call.opinion().unwrap(), 4.41, 0.005);
 }
 
-/// G.107 Annex B, Table B.1: the lower limits of the categories of user satisfaction. The score of a rating of 80 is
-/// rounded up from 4.024.
+/// G.107 Annex B, Table B.1: the lower limits of the categories of user satisfaction. For a rating of 80 the table
+/// rounds the score 4.024 up.
 #[test]
 fn ratings_and_opinions_of_annex_b() {
     for (rating, score) in [(90.0, 4.34), (80.0, 4.03), (70.0, 3.60), (60.0, 3.10), (50.0, 2.58)] {
@@ -26,8 +26,9 @@ fn ratings_and_opinions_of_annex_b() {
     assert_eq!((opinion(-3.0), opinion(0.0), opinion(100.0), opinion(120.0)), (1.0, 1.0, 4.5, 4.5));
 }
 
-/// G.113 (02/2001) Appendix I, Tables I.2 and I.3: impairments by random loss, in per cent, as listeners judged them. The
-/// formula was fitted to them later. They are in steps of 1, and for G.711 with concealment in coarser steps.
+/// G.113 (02/2001) Appendix I, Tables I.2 and I.3: impairments at random losses in per cent, as listeners judged them.
+/// The formula was fitted to these impairments later. The impairments are in steps of 1, and for G.711 with concealment
+/// in coarser steps.
 #[test]
 fn impairment_by_loss_as_listeners_judged_it() {
     let g729a = [
@@ -74,8 +75,8 @@ fn impairment_by_loss_as_listeners_judged_it() {
 }
 
 /// Cole and Rosenbluth (2001), *Voice over IP performance monitoring*, fitted the delay impairment of the standard with
-/// default parameters by 0.024 d + 0.11 (d - 177.3) H(d - 177.3), d in ms. These two straight lines differ from the curve
-/// above 350 ms.
+/// default parameters by 0.024 d + 0.11 (d - 177.3) H(d - 177.3), d in ms. Above 350 ms these two straight lines differ
+/// from the standard's curve.
 #[test]
 fn delay_beside_the_fit_of_cole_and_rosenbluth() {
     let best = TelephoneCall::new(Codec::G711).rating().unwrap();
@@ -86,8 +87,8 @@ fn delay_beside_the_fit_of_cole_and_rosenbluth() {
     }
 }
 
-/// Bursts of loss twice as long as random ones have a greater impairment: at 2 % by G.729A, 11 + 84 · 2 / 20 instead of
-/// 11 + 84 · 2 / 21.
+/// Bursts of loss that are twice as long as with random loss cause a larger impairment. For G.729A at 2 % loss it is
+/// 11 + 84 · 2 / 20 instead of 11 + 84 · 2 / 21.
 #[test]
 fn bursts_of_loss() {
     near(Codec::G729A.effective_impairment(0.02, 1.0).unwrap(), 19.0, 1e-9);
@@ -107,7 +108,7 @@ fn the_curves_and_what_they_refuse() {
 }
 
 proptest! {
-    /// More loss or longer bursts never improve a call, and scores stay within their scale.
+    /// More loss or longer bursts never improve a call, and scores stay within 1 to 4.5.
     #[test]
     fn nothing_improves_a_call_but_its_absence(
         delay in 0.0..2.0_f64,

@@ -86,7 +86,8 @@ fn a_denominator_around_zero_leaves_the_ratio_open() {
 
 #[test]
 fn bootstrap_matches_scipy_with_200_000_resamples() {
-    // SciPy uses plain percentiles, this crate expanded ones. They are compared at confidences with equal percentiles.
+    // SciPy uses plain percentiles, this crate uses expanded ones. They are compared at confidences that give equal
+    // percentiles.
     let plain = |n: f64, z: f64| {
         let t = z * ((n - 1.0) / n).sqrt();
         1.0 - 2.0 * StudentT::new(n - 1.0).unwrap().upper(t)
@@ -130,12 +131,12 @@ fn order_statistics_bound_the_median() {
     let values: Vec<f64> = (1..=20).map(f64::from).collect();
     let interval = quantile::interval(&values, 0.5, 0.95).unwrap();
     assert_eq!((interval.estimate, interval.low, interval.high), (10.5, Some(6.0), Some(15.0)));
-    // Five values leave out 2 (1/2)^5 = 6 %: no 95 % interval exists; six leave out 3 %.
+    // For five values both tails together have 2 (1/2)^5 = 6 %, so no 95 % interval exists. For six values it is 3 %.
     let five = quantile::interval(&values[..5], 0.5, 0.95).unwrap();
     assert_eq!((five.low, five.high), (None, None));
     let six = quantile::interval(&values[..6], 0.5, 0.95).unwrap();
     assert_eq!((six.low, six.high), (Some(1.0), Some(6.0)));
-    // 1 - 0.99^368 = 0.9752: the first n whose largest value bounds the 99th percentile at 97.5 %.
+    // 1 - 0.99^368 = 0.9752: 368 is the first n at which the largest value bounds the 99th percentile with 97.5 %.
     let many: Vec<f64> = (1..=368).map(f64::from).collect();
     assert_eq!(quantile::interval(&many, 0.99, 0.95).unwrap().high, Some(368.0));
     assert_eq!(quantile::interval(&many[..367], 0.99, 0.95).unwrap().high, None);
@@ -149,7 +150,7 @@ fn sample_sizes_of_the_textbooks() {
     // t(0.975, 17) / sqrt(18) = 0.4973 and t(0.975, 16) / sqrt(17) = 0.5142.
     assert_eq!(power::for_half_width(1.0, 0.5, 0.95), Ok(18));
     assert_eq!(power::for_half_width(0.0, 0.5, 0.95), Ok(2));
-    // (1.645 + 1.282)^2 / 0.25 = 34.3 with normal quantiles. Student's quantiles add one or two.
+    // With normal quantiles (1.645 + 1.282)^2 / 0.25 = 34.3. Student's quantiles increase the result by one or two.
     let equivalence = power::for_equivalence(1.0, 0.0, 0.5, 0.05, 0.8).unwrap();
     assert!((35..=37).contains(&equivalence), "{equivalence}");
     assert!(power::for_equivalence(1.0, 0.5, 0.5, 0.05, 0.8).is_err());

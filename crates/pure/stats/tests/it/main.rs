@@ -14,7 +14,7 @@ mod sequential;
 mod series;
 mod theory;
 
-/// Fails unless `actual` lies within the relative `tolerance` of `expected`.
+/// Fails if the relative difference between `actual` and `expected` exceeds `tolerance`.
 #[track_caller]
 fn close(actual: f64, expected: f64, tolerance: f64) {
     let apart = (actual - expected).abs();
@@ -22,7 +22,7 @@ fn close(actual: f64, expected: f64, tolerance: f64) {
     assert!(apart <= allowed, "{actual} is not within {tolerance} of {expected}");
 }
 
-/// Fails unless `actual` lies within `tolerance` of `expected`, in their unit.
+/// Fails if the difference between `actual` and `expected` exceeds `tolerance`, in the same unit.
 #[track_caller]
 fn near(actual: f64, expected: f64, tolerance: f64) {
     assert!((actual - expected).abs() <= tolerance, "{actual} is not within {tolerance} of {expected}");
@@ -39,7 +39,7 @@ impl Random {
         z ^ (z >> 31)
     }
 
-    /// Uniform over (0, 1).
+    /// Uniform in (0, 1).
     fn uniform(&mut self) -> f64 {
         ((self.bits() >> 12) as f64 + 0.5) / (1_u64 << 52) as f64
     }

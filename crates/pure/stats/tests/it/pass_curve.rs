@@ -1,11 +1,13 @@
-//! Pass curves: calibration under their own prior, known curves, and trials that pass or fail by chance.
+//! Pass curves: calibration with curves drawn from their own prior, known curves, and trials that pass or fail by
+//! chance.
 
 use netrig_stats::StatsError;
 use netrig_stats::fit::{CredibleLevel, pass_curve};
 
 use crate::{Random, close};
 
-/// Draws a trial at a level of a curve with a middle, a steepness and a share of failures by chance.
+/// Draws a trial at `level`. The curve is given by the level at which half pass, its steepness and its share of
+/// failures by chance.
 fn passes(random: &mut Random, level: f64, (half, slope, lapse): (f64, f64, f64)) -> bool {
     let pass = 0.01 + (0.99 - lapse) / (1.0 + libm::exp(slope * libm::log(level / half)));
     random.uniform() < pass
@@ -15,8 +17,8 @@ fn holds(interval: CredibleLevel, level: f64) -> bool {
     interval.low <= level && level <= interval.high
 }
 
-/// An interval of 95 % holds the curve drawn from the prior in 95 % of the draws, for any levels of the trials. This is 570 of
-/// 600, and three standard deviations are 16.
+/// A 95 % interval contains the true level in 95 % of the curves drawn from the prior, whatever the levels of the
+/// trials. This is 570 of 600 curves, and three standard deviations are 16.
 #[test]
 fn the_intervals_of_a_pass_curve_hold_as_often_as_they_say() {
     let mut random = Random(5);

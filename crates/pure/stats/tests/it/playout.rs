@@ -7,7 +7,8 @@ use proptest::prelude::*;
 
 use crate::{Random, near};
 
-/// Packets every 20 ms with these delays in ms; `None` is a lost packet. `begins` has the first packets of talk spurts.
+/// Packets every 20 ms with these delays in ms. `None` is a lost packet. `begins` has the indices of the first packets
+/// of talk spurts.
 fn packets(delays: &[Option<f64>], begins: &[usize]) -> Vec<PlayoutPacket> {
     let packet = |(at, delay): (usize, &Option<f64>)| PlayoutPacket {
         sent_s: 0.02 * at as f64,
@@ -17,7 +18,7 @@ fn packets(delays: &[Option<f64>], begins: &[usize]) -> Vec<PlayoutPacket> {
     delays.iter().enumerate().map(packet).collect()
 }
 
-/// The first packet takes 30 ms and waits 40 ms: all packets have a play-out delay of 70 ms.
+/// The first packet has a delay of 30 ms and waits 40 ms, so all packets have a play-out delay of 70 ms.
 #[test]
 fn a_fixed_buffer_plays_what_comes_in_time() {
     let delays = [Some(30.0), Some(69.0), None, Some(71.0), Some(35.0)];
@@ -37,7 +38,8 @@ fn a_fixed_buffer_needs_no_common_clock() {
     assert_eq!(missing(&delays), missing(&off));
 }
 
-/// The delay steps from 20 to 100 ms: packets are late in the talk spurt at the step, and in time in a later one.
+/// The delay steps from 20 to 100 ms. Packets are late in the talk spurt with the step, and in time in a later talk
+/// spurt.
 #[test]
 fn an_adaptive_buffer_learns_between_talk_spurts() {
     let mut delays = vec![Some(20.0); 100];
@@ -61,7 +63,8 @@ fn nothing_and_what_is_no_number() {
     assert_eq!(bad, Err(StatsError::NotFinite { index: 1 }));
 }
 
-/// G.107 section 7.5: a chain with the transition probabilities p to lost and q to received has the burst ratio 1 / (p + q).
+/// G.107 section 7.5: a Markov chain with the transition probabilities p (to lost) and q (to received) has the burst
+/// ratio 1 / (p + q).
 #[test]
 fn the_burst_ratio_of_a_markov_chain() {
     let mut random = Random(7);
@@ -79,7 +82,7 @@ fn the_burst_ratio_of_a_markov_chain() {
     }
 }
 
-/// Two bursts of 1 and 3 among ten: 2 · (1 - 0.4).
+/// Two bursts, of 1 and of 3 packets, among ten packets: 2 · (1 - 0.4).
 #[test]
 fn a_pattern_by_hand() {
     let missing = [true, false, false, false, true, true, true, false, false, false];
@@ -91,7 +94,7 @@ fn a_pattern_by_hand() {
 }
 
 proptest! {
-    /// A deeper buffer plays every packet that a shallower one plays. Every packet is played, late or lost.
+    /// A deeper buffer plays every packet that a shallower one plays. Each packet is either played, late or lost.
     #[test]
     fn a_deeper_buffer_plays_more(
         delays in proptest::collection::vec(proptest::option::weighted(0.9, 1.0..500.0), 1..200),

@@ -9,7 +9,7 @@ use netrig_stats::warmup::Warmup;
 use proptest::collection::vec;
 use proptest::prelude::*;
 
-/// Simulates the periodic loss round by round, and returns deliveries per round over many rounds.
+/// Simulates periodic loss round by round. Returns the mean number of deliveries per round over `rounds` rounds.
 fn played(loss_every: u64, b: u64, limit: u64, rounds: u64) -> f64 {
     let (mut window, mut clean, mut sent, mut lost) = (1, 0, 0, 0);
     for _ in 0..rounds {
@@ -95,8 +95,7 @@ proptest! {
         let exact = PeriodicLoss::new(n, b, limit).unwrap().cycle().delivered_per_round();
         let rounds = 40_000;
         let played = played(n.into(), b.into(), limit.into(), rounds);
-        // The simulation starts from one segment and ends inside a cycle: it has at most a few windows too many or
-        // too few.
+        // The simulation starts from one segment and ends inside a cycle: the error is at most a few windows.
         prop_assert!((exact - played).abs() < 0.02 * exact, "{exact} but played {played}");
     }
 }

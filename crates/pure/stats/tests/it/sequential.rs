@@ -5,8 +5,8 @@ use netrig_stats::sequential::{Judgement, ProportionTest};
 
 use crate::{Random, close, near};
 
-/// Runs the test on trials that fail with probability `share`. Returns the share of accepted runs and the mean number of
-/// trials.
+/// Runs the test `runs` times on trials that fail with probability `share`. Returns the share of accepted runs and the
+/// mean number of trials.
 fn simulate(test: &ProportionTest, share: f64, runs: u64, seed: u64) -> (f64, f64) {
     let mut random = Random(seed);
     let (mut accepted, mut all) = (0, 0);
@@ -32,7 +32,7 @@ fn the_bounds_are_those_of_wald_and_lines_in_the_plane_of_failures_and_trials() 
     let (accept, reject) = test.bounds();
     near(accept, -3.486_355, 1e-6); // ln(0.03 / 0.98)
     near(reject, 3.881_564, 1e-6); // ln(0.97 / 0.02)
-    // ln 3 for a failure, ln(7/9) for a success.
+    // ln 3 for a failure, and ln(7/9) for a success.
     near(test.log_ratio(4, 10), 4.0 * 1.098_612_289 - 6.0 * 0.251_314_428, 1e-8);
     assert_eq!(test.fewest_clean(), 14);
     assert_eq!([test.judge(0, 13), test.judge(0, 14)], [Judgement::Continue, Judgement::Accept]);
@@ -48,7 +48,7 @@ fn the_operating_characteristic_goes_through_the_two_shares() {
     let shares = [0.0001, 0.0002, 0.0003, 0.0004, 0.0006, 0.001, 0.002, 0.01];
     let accepted: Vec<_> = shares.iter().map(|share| test.acceptance(*share).unwrap()).collect();
     assert!(accepted.is_sorted_by(|a, b| a > b), "{accepted:?}");
-    // Without drift of the log ratio: reject / (reject - accept).
+    // At the share at which the log ratio has no drift, the probability is reject / (reject - accept).
     let still = {
         let (up, down) = (libm::log(10.0), libm::log1p(-0.001) - libm::log1p(-0.0001));
         -down / (up - down)
@@ -71,8 +71,8 @@ fn errors_stay_within_walds_bounds_and_trials_near_the_expected() {
     let (bad, trials_of_bad) = simulate(&test, 0.06, runs, 2);
     assert!(bad <= beta / (1.0 - alpha) + slack(beta), "accepts {bad} of the bad");
     assert!(1.0 - good + bad <= alpha + beta + slack(alpha) + slack(beta));
-    // Wald's identity: the mean log ratio at the end is the drift times the mean number of trials. The log ratio ends on a
-    // bound or beyond it by less than a step. The simulation has a tolerance of 2 %.
+    // Wald's identity: the mean log ratio at the end is the drift times the mean number of trials. The log ratio ends
+    // on a bound, or beyond it by less than one step. The simulation has a tolerance of 2 %.
     let ((accept, reject), up, down) = (test.bounds(), test.log_ratio(1, 1), test.log_ratio(0, 1));
     for (share, accepted, trials) in [(0.02, good, trials_of_good), (0.06, bad, trials_of_bad)] {
         let drift = share * up + (1.0 - share) * down;
@@ -96,7 +96,7 @@ fn the_test_of_99_9_per_cent_keeps_its_errors_and_needs_about_as_many_calls_as_t
     assert!((trials / expected - 1.0).abs() < 0.1, "{trials} for {expected}");
     let (accepted, _) = simulate(&test, 0.001, runs, 4);
     assert!(accepted <= beta / (1.0 - alpha) + slack(beta), "accepts {accepted} of the bad");
-    // Between the two shares: the operating characteristic.
+    // Between the good and the bad share, compared with the operating characteristic.
     let (accepted, _) = simulate(&test, 0.0004, runs, 5);
     near(accepted, test.acceptance(0.0004).unwrap(), 0.08);
 }

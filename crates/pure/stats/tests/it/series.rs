@@ -18,7 +18,8 @@ fn welford_keeps_the_digits_that_the_sum_of_squares_loses() {
 
 #[test]
 fn mser5_cuts_a_known_transient() {
-    // An exponential approach to 10 with time constant 20 and noise of 1: after 100 values the distance is 0.07.
+    // An exponential approach to 10 with time constant 20 and noise of 1. After 100 values the distance from 10 is
+    // 0.07.
     let mut random = Random(17);
     let values: Vec<f64> =
         (0..2000).map(|i| 10.0 - 10.0 * libm::exp(-f64::from(i) / 20.0) + random.normal()).collect();
@@ -45,7 +46,7 @@ fn a_run_that_still_rises_is_too_short() {
     assert!(Warmup::fixed(10, 10).is_err() && Warmup::mser5(&rising[..49]).is_err());
 }
 
-/// A first-order autoregression with correlation `phi` between neighbours and mean 5.
+/// A first-order autoregression with mean 5 and correlation `phi` between consecutive values.
 fn autoregression(phi: f64, n: usize, seed: u64) -> Vec<f64> {
     let mut random = Random(seed);
     let mut deviation = 0.0;
@@ -56,7 +57,7 @@ fn autoregression(phi: f64, n: usize, seed: u64) -> Vec<f64> {
     (0..n).map(|_| next()).collect()
 }
 
-/// Batches of values, each of which has the weight 1.
+/// Batches of values that all have weight 1.
 fn choose(values: &[f64]) -> BatchMeans {
     BatchMeans::choose_ratio(&values.iter().map(|value| (*value, 1.0)).collect::<Vec<_>>())
         .expect("enough values")
@@ -87,7 +88,7 @@ fn batch_means_cover_the_mean_of_a_correlated_run() {
     assert!((915..=970).contains(&covered), "{covered} of 1000");
 }
 
-/// A ratio over all spans: spans are weighted, none is left over, and the coverage is that of a mean.
+/// A ratio over all spans. Spans are weighted, all spans are used, and the coverage is that of a mean.
 #[test]
 fn batches_of_a_ratio_have_all_parts_by_their_weight() {
     let parts: Vec<_> = (0..23).map(|part| (f64::from(part * part), f64::from(part % 5))).collect();
@@ -127,11 +128,11 @@ fn the_stopping_rule_stops_goes_on_and_gives_up() {
     let near: Vec<f64> = (0..10).map(|i| 10.0 + 0.01 * f64::from(i % 2)).collect();
     assert_eq!(rule.judge(&near[..9]), Ok(StoppingDecision::Continue { needed: Some(10) }));
     assert!(matches!(rule.judge(&near), Ok(StoppingDecision::Enough { n: 10, .. })));
-    // Equal values do not show how far other values lie.
+    // Equal values do not show how far away other values may be.
     assert_eq!(rule.judge(&[10.0; 9]), Ok(StoppingDecision::Continue { needed: Some(10) }));
     assert_eq!(rule.judge(&[10.0; 10]), Ok(StoppingDecision::Continue { needed: None }));
     assert!(matches!(rule.judge(&[10.0; 20]), Ok(StoppingDecision::GaveUp { n: 20, needed: None, .. })));
-    // sd 0.84, half width 0.11: t^2 (0.84 / 0.11)^2, about 225.
+    // With sd 0.84 and half width 0.11, t^2 (0.84 / 0.11)^2 is about 225.
     let Ok(StoppingDecision::GaveUp { n: 20, needed: Some(needed), .. }) = rule.judge(&wide) else {
         panic!("{:?}", rule.judge(&wide))
     };
@@ -143,7 +144,7 @@ fn the_stopping_rule_stops_goes_on_and_gives_up() {
 
 #[test]
 fn jain_of_the_paper() {
-    // Jain, Chiu and Hawe: k of n users share equally, the others get nothing: k / n.
+    // Jain, Chiu and Hawe: if k of n users share equally and the others get nothing, the index is k / n.
     close(jain(&[5.0, 5.0, 0.0, 0.0, 0.0]).unwrap(), 0.4, 1e-15);
     close(jain(&[50.0, 30.0, 50.0]).unwrap(), 16_900.0 / 17_700.0, 1e-14);
     assert!(jain(&[0.0, 0.0]).is_err() && jain(&[1.0, -1.0]).is_err() && jain(&[]).is_err());

@@ -28,9 +28,10 @@ fn queues_of_the_textbook() {
     assert!(Mg1::new(-1.0, 0.1, 1.0).is_err() && Tandem::new(1.0, &[]).is_err());
 }
 
-/// At a light load only the previous customer can delay a customer. With its service B, the next service B' and the time A
-/// between their arrivals, W = max(0, B - B' - max(0, A - B)). So E[W] = λE[B·D + D²/2], D = max(0, B - B'), in first order
-/// of λ. For exponential services D is exponential with probability ½, and B = min + D: ½(½ + 2) + ½ = 7/4.
+/// At a light load only the previous customer can delay a customer. Let B be the service time of the previous customer,
+/// B' the next service time and A the time between the two arrivals. Then W = max(0, B - B' - max(0, A - B)). So to
+/// first order of λ, E[W] = λE[B·D + D²/2] with D = max(0, B - B'). For exponential services D is exponential with
+/// probability ½, and B = min + D: ½(½ + 2) + ½ = 7/4.
 #[test]
 fn equal_lines_make_the_second_queue_longer_than_an_independent_one() {
     let light = EqualLines::new(0.001, 1.0).unwrap();
@@ -43,7 +44,7 @@ fn equal_lines_make_the_second_queue_longer_than_an_independent_one() {
     assert!(EqualLines::new(1.0, 1.0).is_err());
 }
 
-/// The mean waiting time by the recursion S = max(B, S - I), over two million customers.
+/// The mean waiting time at the second line by the recursion S = max(B, S - I), over two million customers.
 fn equal_lines_by_recursion(load: f64) -> f64 {
     let mut random = Random(7);
     let (mut first, mut second, mut sum, n) = (0.0_f64, 0.0_f64, 0.0, 2_000_000);
@@ -60,7 +61,7 @@ fn equal_lines_by_recursion(load: f64) -> f64 {
 
 #[test]
 fn finite_queue_matches_its_geometric_series() {
-    // Load 1/2, three places: probabilities 8, 4, 2, 1 of 15.
+    // Load 1/2, three places: the probabilities of 0 to 3 customers are 8, 4, 2 and 1 of 15.
     let queue = Mm1k::new(5.0, 10.0, 3).unwrap();
     close(queue.loss(), 1.0 / 15.0, 1e-14);
     close(queue.number_in_system(), 11.0 / 15.0, 1e-14);
@@ -72,8 +73,8 @@ fn finite_queue_matches_its_geometric_series() {
 
 #[test]
 fn erlang_b_table() {
-    // Standard traffic table: the load in Erlang that a group carries at 1 % blocking, to its last printed
-    // digit.
+    // Standard traffic table: the load in Erlang that a group of lines carries at 1 % blocking, exact to the last
+    // printed digit.
     for (lines, offered, slope) in
         [(1, 0.0101, 1e-4), (5, 1.361, 3e-5), (10, 4.461, 3e-5), (20, 12.031, 3e-5), (100, 84.064, 3e-5)]
     {
@@ -85,7 +86,7 @@ fn erlang_b_table() {
 
 #[test]
 fn erlang_c_by_hand() {
-    // Two servers, 1 Erlang: B = 1/5, C = 1/3; waiting C / (2 - 1) holding times.
+    // Two servers, 1 Erlang: B = 1/5, C = 1/3. The mean waiting time is C / (2 - 1) holding times.
     close(blocking(1.0, 2).unwrap(), 0.2, 1e-14);
     close(waiting_probability(1.0, 2).unwrap(), 1.0 / 3.0, 1e-14);
     close(mean_waiting_s(1.0, 2, 180.0).unwrap(), 60.0, 1e-14);
@@ -138,8 +139,8 @@ fn padhye_approximate_by_hand() {
 
 #[test]
 fn cubic_tables_of_rfc_8312() {
-    // RFC 8312 (the same response function), tables 1 and 2: mean windows in segments outside the
-    // Reno-friendly region, printed whole.
+    // RFC 8312 (the same response function), tables 1 and 2: mean windows in segments outside the Reno-friendly region,
+    // printed as integers.
     for (c, rtt, loss, window) in [
         (0.04, 0.1, 1e-5, 593.0),
         (0.04, 0.1, 1e-6, 3332.0),
@@ -154,7 +155,7 @@ fn cubic_tables_of_rfc_8312() {
     ] {
         near(Cubic::new(c, 0.7).unwrap().window_segments(loss, rtt).unwrap(), window, 1.0);
     }
-    // In the Reno-friendly region the tables take Reno's 1.2 / sqrt(p) from RFC 3649, the formula sqrt(1.5 /
+    // In the Reno-friendly region the tables use Reno's 1.2 / sqrt(p) from RFC 3649, while the formula gives sqrt(1.5 /
     // p).
     for (loss, reno) in [(1e-4, 120.0), (1e-5, 379.0), (1e-6, 1200.0)] {
         let window = Cubic::default().window_segments(loss, 0.01).unwrap();
@@ -179,7 +180,7 @@ fn periodic_loss_tends_to_mathis_and_obeys_the_window_limit() {
         let cycle = PeriodicLoss::new(10_000_000, b, u32::MAX).unwrap().cycle();
         close(cycle.sent as f64 / cycle.rounds as f64, (1.5e7 / f64::from(b)).sqrt(), 5e-4);
     }
-    // A window of one: every segment takes a round.
+    // With a window of one segment, every segment takes a round.
     assert_eq!(PeriodicLoss::new(4, 1, 1).unwrap().cycle(), Cycle { sent: 4, lost: 1, rounds: 4 });
     assert!(PeriodicLoss::new(1, 1, 1).is_err() && PeriodicLoss::new(4, 0, 1).is_err());
 }

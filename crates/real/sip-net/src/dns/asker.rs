@@ -26,33 +26,33 @@ use netrig_host::{Clock, HostAddress};
 /// Number of sockets. Each query uses a random one, whose port the kernel has chosen at random.
 const SOCKETS: usize = 8;
 
-/// Most pending queries.
+/// Maximum number of pending queries.
 const MOST: usize = SOCKETS << 12;
 
-/// Longest chain of aliases that are queried one after the other.
+/// Maximum number of aliases that are followed with one query after the other.
 const MOST_ALIASES: u8 = 8;
 
-/// Bytes that are read of a datagram.
+/// Number of bytes that are read of a datagram.
 const KEPT: usize = 4096;
 
 /// A socket's receive buffer, bytes.
 const ROOM: u32 = 1 << 20;
 
-/// Sockets that one poll reports.
+/// Maximum number of sockets that one poll reports.
 const REPORTS: usize = 64;
 
-/// Keys of TCP connections start at this number.
+/// The poller's keys of TCP connections start at this number.
 const FIRST_TCP_KEY: u64 = 1 << 32;
 
 /// A DNS server and the parameters of queries to it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Asking {
-    /// The DNS server, which alone is sent queries.
+    /// The DNS server to which all queries are sent.
     pub server: SocketAddr,
-    /// Retransmission interval of a query. Towards strangers "the minimum retransmission interval
-    /// should be 2-5 seconds" (RFC 1035 section 4.2.1).
+    /// Retransmission interval of a query. For servers of others, "the minimum retransmission interval should be 2-5
+    /// seconds" (RFC 1035 section 4.2.1).
     pub retry: Duration,
-    /// Transmissions of a query before it fails; at least 1.
+    /// Number of transmissions of a query after which it fails; at least 1.
     pub tries: u32,
 }
 
@@ -98,7 +98,7 @@ pub(super) struct Answered {
 struct Pending {
     of: u64,
     question: Question,
-    /// The question that is pending now: the original, or the same for the name of an alias.
+    /// The question of the pending query: the original one, or one for the name to which an alias leads.
     current: Question,
     aliases: u8,
     id: u16,
@@ -165,7 +165,7 @@ impl Asker {
         std::mem::take(&mut self.counts)
     }
 
-    /// Results since the last call.
+    /// Results of queries that have ended since the last call.
     pub fn take_answers(&mut self) -> Vec<Answered> {
         std::mem::take(&mut self.answers)
     }
@@ -226,7 +226,7 @@ impl Asker {
         self.due.first().map(|(due, _)| *due)
     }
 
-    /// Retransmits unanswered queries, and fails those without tries left.
+    /// Retransmits unanswered queries. Queries that were sent as often as allowed fail.
     pub fn handle_timeout(&mut self, now: Instant) {
         while let Some((due, number)) = self.due.first().copied().filter(|(due, _)| *due <= now) {
             self.due.remove(&(due, number));
@@ -241,7 +241,7 @@ impl Asker {
         }
     }
 
-    /// Receives what has arrived.
+    /// Receives the responses that have arrived.
     pub fn receive(&mut self, clock: &Clock, offset: &RealtimeOffset) -> io::Result<()> {
         loop {
             let mut events = Vec::with_capacity(REPORTS);
@@ -332,7 +332,7 @@ impl Asker {
             Ok(None) => {}
             Ok(Some(bytes)) => {
                 self.take(number, &bytes, now, now);
-                // A response to another question over the query's own connection is malformed.
+                // The connection is used by this query only. A response to another question is therefore malformed.
                 let is_open = self.pending.get(&number).is_some_and(|pending| pending.tcp.is_some());
                 if is_open {
                     self.end(number, Err(Unlocated::Malformed), 0, now);

@@ -5,7 +5,8 @@ use std::collections::HashMap;
 use netrig_core::{Duration, Instant};
 use netrig_sip::location::{Question, Records};
 
-/// Most cached responses. If the cache is full, expired responses are removed first, and then all.
+/// Maximum number of cached responses. If the cache is full, expired responses are removed; if it is still full, all
+/// responses.
 const MOST: usize = 4096;
 
 /// Responses by their questions, including negative responses (RFC 2308).

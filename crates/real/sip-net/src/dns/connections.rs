@@ -1,9 +1,9 @@
 //! The connections of a DNS server.
 //!
-//! A connection is a stranger until a complete query has arrived over it. If there is no slot ([`ConnectionSlots`]) or no
-//! memory, the server closes the connection. Servers may limit the connections of an address or subnet (RFC 7766 section
-//! 6.2.2), and a client repeats unanswered queries after its connection closed (section 6.2.4). REFUSED would say that the
-//! query never has an answer here.
+//! A connection is unvalidated until a complete query has arrived over it. If there is no slot ([`ConnectionSlots`]) or
+//! no memory, the server closes the connection. Servers may limit the connections of an address or subnet (RFC 7766
+//! section 6.2.2), and a client repeats unanswered queries after its connection closed (section 6.2.4). The response
+//! code REFUSED is not used, because it would mean that this server never answers the query.
 
 use std::collections::BTreeMap;
 use std::net::{IpAddr, TcpStream};
@@ -18,14 +18,14 @@ use netrig_host::{MemoryBudget, MemoryExhausted, MemoryReservation};
 /// A connection without a complete query for this time is closed (RFC 7766 section 6.2.3).
 const IDLE: Duration = Duration::from_secs(10);
 
-/// Memory limit of all connections together, bytes: incomplete queries, delayed responses, and responses that peers have not
-/// received.
+/// Memory limit of all connections together, bytes. It includes incomplete queries, delayed responses, and responses
+/// that peers have not received.
 const MOST_KEPT: usize = 64 << 20;
 
-/// If this many bytes of responses wait for a peer, no query is taken from it.
+/// No query of a connection is handled while this many bytes of responses wait to be sent to its peer.
 const MOST_ANSWERS: usize = 256 << 10;
 
-/// Most bytes of queries that are read from a connection before they are answered.
+/// Maximum number of bytes of queries that are read from a connection before they are answered.
 const MOST_ASKED: usize = 128 << 10;
 
 /// All connections, by their slots.
@@ -40,9 +40,9 @@ pub(super) struct NameConnections {
 struct NameConnection {
     stream: TcpStream,
     peer: IpAddr,
-    /// Received bytes: queries not yet taken, and an incomplete one.
+    /// Received bytes: queries that have not yet been handled, and perhaps an incomplete one.
     got: Vec<u8>,
-    /// Number of bytes at the front of `got` that were taken.
+    /// Number of bytes at the front of `got` that have been handled.
     taken: usize,
     unsent: Vec<u8>,
     /// Bytes of delayed responses.
@@ -54,7 +54,7 @@ struct NameConnection {
 }
 
 impl NameConnections {
-    /// None yet.
+    /// Without connections.
     pub fn new(limits: SlotLimits) -> Self {
         Self {
             slots: ConnectionSlots::new(limits),
@@ -101,12 +101,12 @@ impl NameConnections {
         }
     }
 
-    /// The host at the other end of a connection. Absent if the connection is closed.
+    /// The host at the other end of a connection; `None` if the connection is closed.
     pub fn peer(&self, slot: SlotId) -> Option<IpAddr> {
         self.open.get(&slot).map(|connection| connection.peer)
     }
 
-    /// The next query of a connection, unless too many responses wait for its peer.
+    /// The next query of a connection; `None` if there is none, or too many bytes of responses wait for the peer.
     pub fn take_question(&mut self, now: Instant, slot: SlotId) -> Option<Vec<u8>> {
         let connection = self.open.get_mut(&slot)?;
         if connection.owed + connection.unsent.len() >= MOST_ANSWERS {
@@ -122,7 +122,7 @@ impl NameConnections {
         Some(question)
     }
 
-    /// Counts the bytes of a delayed response until it is sent. If there is no room for them, the connection is closed.
+    /// Reserves memory for a delayed response. If there is none left, the connection is closed.
     pub fn owe(&mut self, slot: SlotId, bytes: usize) -> Option<MemoryReservation> {
         let connection = self.open.get_mut(&slot)?;
         match self.memory.reserve(bytes) {
@@ -137,7 +137,7 @@ impl NameConnections {
         }
     }
 
-    /// Sends a response that is due; it may wait until the peer receives it.
+    /// Sends a response that is due. Bytes that the kernel does not take yet are kept and sent later.
     pub fn send(&mut self, now: Instant, slot: SlotId, message: &[u8], kept: MemoryReservation) {
         let Some(connection) = self.open.get_mut(&slot) else { return };
         connection.owed -= kept.bytes();
@@ -150,7 +150,7 @@ impl NameConnections {
         }
     }
 
-    /// Updates the memory of a connection, and closes a finished one.
+    /// Updates the reserved memory of a connection, or closes the connection if it is finished.
     pub fn settle(&mut self, now: Instant, slot: SlotId) {
         let Some(connection) = self.open.get_mut(&slot) else { return };
         if connection.is_over(now) {
@@ -187,14 +187,15 @@ impl NameConnection {
         goes_on.is_ok()
     }
 
-    /// Whether the connection is finished: its peer has closed it, or has been idle for too long.
+    /// Whether the connection is finished: the peer has closed it and all its queries are answered, or it has been idle
+    /// for too long.
     fn is_over(&self, now: Instant) -> bool {
         let asks = first_framed(&self.got[self.taken..]).is_some();
         let is_done = self.has_finished && !asks && self.owed == 0 && self.unsent.is_empty();
         is_done || now >= self.until
     }
 
-    /// Updates the memory of its buffers, as allocated.
+    /// Updates the reserved memory to the allocated size of the buffers.
     ///
     /// # Errors
     /// If the memory of all connections exceeds the limit.
@@ -230,7 +231,7 @@ mod tests {
             Self(TcpListener::bind("127.0.0.1:0").unwrap())
         }
 
-        /// A connection that the server takes for one from this address.
+        /// Opens a connection that the server accepts as one from the address `from`.
         fn call(&self, connections: &mut NameConnections, from: &str) -> TcpStream {
             let near = TcpStream::connect(self.0.local_addr().unwrap()).unwrap();
             let (far, _) = self.0.accept().unwrap();
@@ -321,7 +322,7 @@ mod tests {
         near.shutdown(Shutdown::Write).unwrap();
         let answer = vec![7_u8; 60_000];
         let reader = std::thread::spawn(move || {
-            // By then the buffers of the kernel and of the server are full.
+            // After this sleep the buffers of the kernel and of the server are full.
             std::thread::sleep(StdDuration::from_millis(500));
             let mut bytes = Vec::new();
             near.read_to_end(&mut bytes).map(|_| bytes)
@@ -354,7 +355,7 @@ mod tests {
         let kept = connections.owe(first, MOST_KEPT - 10).unwrap();
         assert!(connections.owe(second, 11).is_none());
         assert_eq!((connections.slots(), connections.refused), (vec![first], 1));
-        // Waiting bytes count until they are sent, even if the connection has ended.
+        // The memory of a delayed response stays reserved until its sending time, even if the connection has ended.
         connections.close(first);
         assert!(connections.memory.reserve(11).is_err());
         connections.send(Instant::ZERO, first, b"", kept);

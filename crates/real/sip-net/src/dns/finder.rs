@@ -1,4 +1,4 @@
-//! Look-ups of a server: from a URI to the addresses where it is tried.
+//! Look-ups of a server, from a URI to the addresses that are tried.
 
 use netrig_sip::settings::LookupSettings;
 use std::collections::HashMap;
@@ -23,7 +23,7 @@ use netrig_host::is_public;
 use netrig_host::socket::SocketError;
 use netrig_host::{Clock, Pacer, Watch};
 
-/// Most servers of one look-up that are tried.
+/// Maximum number of servers of one look-up that are tried.
 const MOST: usize = 8;
 
 /// Interval between two checks of the stop flag during a look-up.
@@ -32,24 +32,24 @@ const LOOK: Duration = Duration::from_millis(20);
 /// The source of records.
 #[derive(Clone, Debug)]
 pub enum NameSource {
-    /// A table, without any delay.
+    /// A table. Look-ups take no time.
     Table(Arc<Zone>),
     /// A DNS server.
     Server(Asking),
 }
 
-/// The target of a look-up, the source of its records, and its times.
+/// The URI of a server to be looked up, the source of the records, and when it is looked up.
 #[derive(Clone, Debug)]
 pub struct Location {
     /// The URI to be looked up.
     pub uri: SipUri,
     /// The source of the records.
     pub source: NameSource,
-    /// When the load looks it up.
+    /// Whether the load looks the URI up once, or for each attempt.
     pub lookup: LookupSettings,
 }
 
-/// The destinations that a load can use. Other results of a look-up are left out.
+/// The destinations that a load can use. Other results of a look-up are ignored.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Reach {
     /// Transports, the preferred first.
@@ -70,7 +70,8 @@ pub struct Found {
 }
 
 impl Found {
-    /// The first hop, and the servers of its transport and IP version that take over from it, at most eight in all.
+    /// The first hop, and the addresses of at most eight hops with its transport and IP version, in the order of
+    /// trying. The first hop is among them.
     pub fn servers(&self) -> Option<(Hop, Vec<SocketAddr>)> {
         let first = *self.hops.first()?;
         let alike =
@@ -78,7 +79,7 @@ impl Found {
         Some((first, self.hops.iter().filter(alike).take(MOST).map(|hop| hop.address).collect()))
     }
 
-    /// The result in the form for an attempt.
+    /// The result in the form that an attempt uses.
     pub fn located(&self) -> Option<Arc<Located>> {
         let (_, servers) = self.servers()?;
         Some(Arc::new(Located { servers, took: self.took }))
@@ -89,18 +90,18 @@ impl Found {
 struct ServerSearch {
     locator: Locator,
     began: Instant,
-    /// The most severe error of a query.
+    /// The most severe error of the queries so far.
     worst: Option<Unlocated>,
 }
 
-/// Looks up one URI, for any number of simultaneous look-ups. It never blocks.
+/// Looks up one URI, in any number of simultaneous look-ups. Its methods never block.
 pub struct Finder {
     uri: SipUri,
     reach: Reach,
     source: RecordSource,
     seeds: Seeds,
     cache: Option<Cache>,
-    /// Look-ups that wait for a response that is to be cached.
+    /// The look-ups that wait for the response to a pending query. The response is then cached.
     waiting: HashMap<Question, Vec<u64>>,
     searches: HashMap<u64, ServerSearch>,
     found: Vec<(u64, Result<Found, Unlocated>)>,
@@ -113,7 +114,7 @@ enum RecordSource {
 }
 
 impl Finder {
-    /// Opens the sockets. Weights are drawn from streams of `seeds`.
+    /// Opens the sockets. The random order of SRV records by weight is drawn from streams of `seeds`.
     ///
     /// # Errors
     /// If a socket cannot be opened.
@@ -143,7 +144,7 @@ impl Finder {
         }
     }
 
-    /// Starts a look-up with this number, which no look-up in progress may have.
+    /// Starts a look-up with this number. The number must not be that of a look-up in progress.
     ///
     /// # Errors
     /// If the URI cannot be reached, whatever the DNS answers.
@@ -156,7 +157,7 @@ impl Finder {
         Ok(())
     }
 
-    /// Sends the next queries of a look-up. Without further queries the look-up ends.
+    /// Sends the next queries of a look-up. If there are none, the look-up ends.
     fn go_on(&mut self, now: Instant, number: u64) {
         while let Some(search) = self.searches.get_mut(&number) {
             let Some(question) = search.locator.poll_question() else { break };
@@ -208,7 +209,7 @@ impl Finder {
         self.settle();
     }
 
-    /// Receives what has arrived.
+    /// Receives the responses that have arrived.
     ///
     /// # Errors
     /// If a system call fails that succeeds in normal operation.
@@ -264,7 +265,8 @@ impl Finder {
 
 impl ServerSearch {
     fn take(&mut self, question: &Question, found: Result<Option<Records>, Unlocated>) {
-        // A query without a response has no records (RFC 3263 section 4). Its error counts if nothing is found.
+        // A failed query is treated as one without records (RFC 3263 section 4). Its error is reported if the look-up
+        // finds nothing.
         let records = found.unwrap_or_else(|why| {
             self.worst = self.worst.max(Some(why));
             None
@@ -272,7 +274,7 @@ impl ServerSearch {
         self.locator.handle_answer(question, records.unwrap_or(Records::none_of(question.kind)));
     }
 
-    /// The hops in reach.
+    /// The result of the look-up: the hops that the load can use.
     fn end(mut self, now: Instant, reach: &Reach) -> Result<Found, Unlocated> {
         let all: Vec<Hop> = std::iter::from_fn(|| self.locator.next_hop()).collect();
         let may = |hop: &Hop| reach.may_test || !is_public(hop.address.ip());
@@ -299,7 +301,7 @@ pub enum LocateError {
     /// The URI cannot be reached, whatever the DNS answers.
     #[error(transparent)]
     Location(#[from] LocationError),
-    /// The DNS has no result.
+    /// The look-up had no usable result.
     #[error("{0}")]
     Unlocated(#[from] Unlocated),
     /// A socket cannot be opened.
@@ -313,7 +315,8 @@ pub enum LocateError {
     Interrupted,
 }
 
-/// Looks a URI up, and blocks until the result or `stop`. Addresses to which this machine has no route are left out.
+/// Looks a URI up. Blocks until there is a result or `stop` is set. Addresses to which this machine has no route are
+/// ignored.
 ///
 /// # Errors
 /// If nothing was found, or no query could be sent.

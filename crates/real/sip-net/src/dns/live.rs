@@ -1,4 +1,4 @@
-//! A zone that may grow while a server answers from it, and a record of the queries.
+//! A zone to which records can be added while a server answers from it, and a record of the queries.
 
 use std::net::IpAddr;
 use std::sync::{Mutex, PoisonError};
@@ -8,34 +8,34 @@ use netrig_sip::location::{Question, Records, Zone, ZoneAnswer, ZoneError};
 
 use netrig_host::realtime_nanos;
 
-/// Most recorded queries. Later ones are answered, but not recorded.
+/// Maximum number of recorded queries. Further queries are answered, but not recorded.
 const MOST_RECORDED: usize = 1 << 16;
 
 /// A query that arrived at a server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RecordedQuestion {
-    /// When it was read, ns since 1970.
+    /// When the server read the query, ns since 1970.
     pub at_ns: u64,
-    /// The host that asked.
+    /// The host that sent the query.
     pub from: IpAddr,
     /// UDP or TCP.
     pub transport: Transport,
-    /// The question. Its name has the case of the query.
+    /// The question. Its name has the same upper and lower case letters as in the query.
     pub question: Question,
-    /// Records in the answer. Absent if the name does not exist.
+    /// Number of records in the answer; `None` if the name does not exist.
     pub records: Option<usize>,
 }
 
-/// A zone that a server shares with those who add records.
+/// A zone that is shared by a server and by code that adds records.
 #[derive(Debug)]
 pub struct LiveZone {
     zone: Mutex<Zone>,
-    /// Absent if queries are not recorded.
+    /// `None` if queries are not recorded.
     recorded: Option<Mutex<Vec<RecordedQuestion>>>,
 }
 
 impl From<Zone> for LiveZone {
-    /// Queries are not recorded.
+    /// A zone whose queries are not recorded.
     fn from(zone: Zone) -> Self {
         Self { zone: Mutex::new(zone), recorded: None }
     }

@@ -9,7 +9,7 @@ use hickory_proto::rr::{DNSClass, Name, RData, Record, RecordType};
 use netrig_sip::load::Unlocated;
 use netrig_sip::location::{Kind, Naptr, Question, Records, Srv, Zone, ZoneAnswer};
 
-/// The longest response that is requested over UDP, bytes: one that no path has to fragment (DNS flag day 2020).
+/// The longest response that a query requests over UDP, bytes. It is not fragmented on usual paths (DNS flag day 2020).
 pub const PAYLOAD: u16 = 1232;
 
 /// The longest response over UDP to a client without EDNS, bytes (RFC 1035 section 4.2.1).
@@ -24,18 +24,18 @@ const MOST_ALIASES: usize = 8;
 /// Longest time to cache a response, s: a week (RFC 8767 section 4).
 const LONGEST: u32 = 604_800;
 
-/// The meaning of a message for a pending query.
+/// The result of reading a message as the response to a pending query.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Reading {
     /// It does not answer the query.
     Foreign,
     /// It is truncated: the query must be repeated over TCP.
     Truncated,
-    /// The name is an alias of this name, whose records are not in the message and must be queried.
+    /// The queried name is an alias of this name. The message has no records of this name, so they must be queried.
     Alias(String),
     /// Records, and how long they may be cached, s.
     Records(Records, u32),
-    /// There are no records, and how long that may be cached, s; 0 without an SOA record (RFC 2308).
+    /// There are no records. The number is how long this result may be cached, s; 0 without an SOA record (RFC 2308).
     Nothing(u32),
     /// The query failed.
     Failed(Unlocated),
@@ -54,7 +54,8 @@ pub fn query(id: u16, question: &Question) -> Option<Vec<u8>> {
 
 /// Reads a message as the response to a query with this ID.
 pub fn read(bytes: &[u8], id: u16, question: &Question) -> Reading {
-    // The response to a query has its ID and its question, and the address that was queried (RFC 5452 section 9.1).
+    // A response must have the ID and the question of the query, and come from the queried address (RFC 5452 section
+    // 9.1).
     if bytes.len() < HEADER || bytes[..2] != id.to_be_bytes() || bytes[2] & 0x80 == 0 {
         return Reading::Foreign;
     }
@@ -69,7 +70,7 @@ pub fn read(bytes: &[u8], id: u16, question: &Question) -> Reading {
     let code = message.metadata.response_code;
     match message.queries.as_slice() {
         [query] if is_own(query) => {}
-        // A server that cannot parse a query does not repeat the question.
+        // A server that cannot parse a query does not include the question in its response.
         [] if code != ResponseCode::NoError => {}
         _ => return Reading::Foreign,
     }
@@ -105,7 +106,8 @@ fn records(message: &Message, asked: Name, kind: Kind) -> Reading {
             }
             Some((alias, least)) => (name, ttl) = (alias.clone(), ttl.min(kept(least))),
             None if known.is_empty() => return Reading::Nothing(absence(message)),
-            // An SOA record in the response says that there is nothing more (RFC 2308 section 2.2).
+            // A response with an SOA record is a negative response, so no further query is needed (RFC 2308 section
+            // 2.2).
             None if message.authorities.iter().any(|record| matches!(record.data, RData::SOA(_))) => {
                 return Reading::Nothing(absence(message).min(ttl));
             }
@@ -152,8 +154,8 @@ fn collected(kind: Kind, found: &[&Record]) -> Records {
     }
 }
 
-/// "Implementations should treat TTL values received with the most significant bit set as if the entire value received was
-/// zero." (RFC 2181 section 8)
+/// "Implementations should treat TTL values received with the most significant bit set as if the entire value received
+/// was zero." (RFC 2181 section 8)
 fn kept(ttl: u32) -> u32 {
     if ttl > i32::MAX as u32 { 0 } else { ttl.min(LONGEST) }
 }
@@ -172,7 +174,8 @@ pub fn answer(bytes: &[u8], zone: &Zone, over_udp: bool) -> Option<Vec<u8>> {
     answer_within(bytes, zone, over_udp, usize::MAX)
 }
 
-/// As [`answer`]. A response over UDP of more than `bound` bytes is truncated, with the bit TC; `None` if even that is longer.
+/// As [`answer`]. A response over UDP of more than `bound` bytes is truncated, with the bit TC; `None` if even that is
+/// longer.
 pub fn answer_within(bytes: &[u8], zone: &Zone, over_udp: bool, bound: usize) -> Option<Vec<u8>> {
     // A response to a response could cause an endless loop.
     if bytes.len() < HEADER || bytes[2] & 0x80 != 0 {
@@ -185,7 +188,7 @@ pub fn answer_within(bytes: &[u8], zone: &Zone, over_udp: bool, bound: usize) ->
     let mut response = Message::response(request.metadata.id, request.metadata.op_code);
     response.metadata.recursion_desired = request.metadata.recursion_desired;
     response.metadata.authoritative = true;
-    // Only a single question is answered, and repeated.
+    // Only a message with a single question is answered. The response includes the question.
     if let [query] = request.queries.as_slice() {
         response.add_query(query.clone());
     }
@@ -203,7 +206,7 @@ pub fn answer_within(bytes: &[u8], zone: &Zone, over_udp: bool, bound: usize) ->
     response.truncate().to_vec().ok().filter(|cut| cut.len() <= bound)
 }
 
-/// The single question of a message, if it is for records that a zone has.
+/// The question of a message, if it has exactly one, for a type of records that a zone can have.
 pub fn asked(bytes: &[u8]) -> Option<Question> {
     let message = Message::from_vec(bytes).ok()?;
     let [query] = message.queries.as_slice() else { return None };
@@ -219,7 +222,7 @@ fn fill(response: &mut Message, request: &Message, zone: &Zone) -> ResponseCode 
     }
     let kind = kind_of(query.query_type());
     let has_kind = kind.is_some() && query.query_class() == DNSClass::IN;
-    // A type that is unknown here has no records, but the name may exist.
+    // The zone has no records of an unknown type. The query for A records shows whether the name exists.
     let kind = kind.unwrap_or(Kind::A);
     let question = Question { kind, name: query.name().to_ascii() };
     let owner = query.name().clone();

@@ -25,28 +25,28 @@ use netrig_host::socket::{SocketError, TcpOptions};
 use netrig_host::sys::{MESSAGES, ReceiveBatch};
 use netrig_host::{Clock, DescriptorShortage, Pacer, SlotId, SlotLimits, Watch, connections_within};
 
-/// Bytes that are read of a datagram; no query is longer.
+/// Number of bytes that are read of a datagram. A query is never longer.
 const KEPT: usize = 4096;
 
 /// The receive buffer of a socket, bytes.
 const ROOM: u32 = 4 << 20;
 
-/// Most delayed responses. Further queries get none.
+/// Maximum number of delayed responses. Further queries get no response.
 const MOST_WAITING: usize = 1 << 16;
 
-/// Descriptors beside those of connections: files, sockets, the poller.
+/// Number of descriptors in addition to those of connections: files, sockets, the poller.
 const OTHER_DESCRIPTORS: u64 = 64;
 
-/// Batches that are read from one socket before the clock, the stop flag and the other sockets are checked.
+/// Number of batches that are read from one socket before the clock, the stop flag and the other sockets are checked.
 const BATCHES: usize = 16;
 
-/// Connections that are accepted in one turn.
+/// Maximum number of connections accepted in one turn of the loop.
 const ACCEPTED_AT_ONCE: usize = 64;
 
 /// Backlog of a listening socket.
 const BACKLOG: i32 = 1024;
 
-/// Key of the listening sockets and of connections.
+/// The poller's key of the listening sockets and of all connections.
 const CONNECTIONS: u64 = u64::MAX;
 
 /// Interval between two checks of the stop flag.
@@ -59,7 +59,7 @@ pub struct NameServerOrder {
     pub listen: Vec<ListeningPoint>,
     /// The zone.
     pub zone: Arc<LiveZone>,
-    /// Hosts that get whole answers over UDP without a proof of their addresses.
+    /// Hosts whose addresses count as validated, so that they get complete responses over UDP.
     pub proven: Vec<IpAddr>,
     /// Distribution of the delay of responses.
     pub delay: Option<SpanDistribution>,
@@ -72,7 +72,7 @@ pub struct NameServerOrder {
 }
 
 impl NameServerOrder {
-    /// Default limits of a server that strangers share.
+    /// Default limits of a server for clients that do not trust each other.
     pub const SLOTS: SlotLimits = SlotLimits::shared(1024);
 }
 
@@ -87,9 +87,9 @@ pub struct NameTally {
     pub answered: u64,
     /// Responses dropped by configuration.
     pub lost: u64,
-    /// Messages that were no query, or for which there was no room.
+    /// Messages that were not a query, or whose response exceeded the limit of delayed responses.
     pub ignored: u64,
-    /// Connections that were closed because there were too many, or because all together used the allowed memory.
+    /// Connections that were closed because their number or their memory reached the limit.
     pub refused: u64,
 }
 
@@ -106,7 +106,7 @@ impl NameTally {
 
 enum ResponsePath {
     Datagram(usize, SocketAddr),
-    /// The bytes of the response are counted until it is sent.
+    /// The connection, and the memory reserved for the response until it is sent.
     Connection(SlotId, MemoryReservation),
 }
 
@@ -121,7 +121,7 @@ pub struct NameServer {
     waiting: BTreeMap<(Instant, u64), (ResponsePath, Vec<u8>)>,
     connections: NameConnections,
     number: u64,
-    /// Addresses that a connection has proved.
+    /// Addresses that a connection has validated.
     ledger: AmplificationLedger,
     tally: NameTally,
     shortage: Option<DescriptorShortage>,
@@ -204,7 +204,8 @@ impl NameServer {
             pacer.watch(listener, CONNECTIONS, Watch::Reading)?;
         }
         let (mut batch, mut heard) = (ReceiveBatch::new(KEPT), Instant::ZERO);
-        // Readiness is reported once: the next turn reads what a turn leaves.
+        // The poller reports readiness once. If a turn of the loop does not read all datagrams of a socket, the next
+        // turn continues.
         let mut has_more = vec![true; self.datagrams.len()];
         while clock.now() < end && !stop.load(Ordering::Relaxed) {
             let look = if has_more.contains(&true) { clock.now() } else { (clock.now() + LOOK).min(end) };
@@ -230,7 +231,7 @@ impl NameServer {
         Ok(NameTally { refused: self.connections.refused, ..self.tally })
     }
 
-    /// Reads one batch from a socket. Returns whether there may be more.
+    /// Reads one batch from a socket. Returns whether more datagrams may be waiting.
     fn receive(&mut self, place: usize, batch: &mut ReceiveBatch, now: Instant) -> io::Result<bool> {
         let mut come = Vec::new();
         let more = self.datagrams[place].receive(batch, MESSAGES, |incoming| {
@@ -238,7 +239,8 @@ impl NameServer {
         })?;
         for (from, bytes) in come {
             self.tally.over_udp += 1;
-            // A response may be truncated. Over TCP, which proves the address, the client gets all of it.
+            // A response to an unvalidated address is truncated if it is too long. The client then repeats the query
+            // over TCP, which validates the address.
             let is_proven = self.order.proven.contains(&from.ip()) || self.ledger.is_proven(now, from);
             let most = if is_proven { usize::MAX } else { FACTOR as usize * bytes.len() };
             match self.answer(&bytes, (from.ip(), Transport::Udp), most) {
@@ -250,7 +252,8 @@ impl NameServer {
         Ok(more)
     }
 
-    /// The response to a message of a host, of at most `most` bytes. The zone records the query if it is a recording one.
+    /// The response to a message from `from`. Over UDP it has at most `most` bytes. The query is recorded if the zone
+    /// records queries.
     fn answer(&self, bytes: &[u8], (from, transport): (IpAddr, Transport), most: usize) -> Option<Vec<u8>> {
         let zone = &self.order.zone;
         let answer = zone.with(|zone| answer_within(bytes, zone, transport == Transport::Udp, most))?;
@@ -262,7 +265,7 @@ impl NameServer {
         Some(answer)
     }
 
-    /// Delays a response.
+    /// Queues a response until its drawn delay is over.
     fn put(&mut self, now: Instant, to: ResponsePath, message: Vec<u8>) {
         if self.waiting.len() >= MOST_WAITING {
             self.tally.ignored += 1;
@@ -287,7 +290,7 @@ impl NameServer {
         Ok(())
     }
 
-    /// Takes the queries of connections, and closes finished connections.
+    /// Handles the queries of all connections, and closes finished connections.
     fn hear(&mut self, now: Instant) {
         for slot in self.connections.slots() {
             self.connections.carry(slot);

@@ -1,4 +1,4 @@
-//! A query over a TCP connection: each message follows its length (RFC 1035 section 4.2.2).
+//! A query over a TCP connection. Each message is preceded by its length (RFC 1035 section 4.2.2).
 
 use std::io;
 use std::net::{SocketAddr, TcpStream};
@@ -14,7 +14,7 @@ use netrig_host::socket::TcpOptions;
 /// Length of the prefix of each message, bytes.
 pub(super) const PREFIX: usize = 2;
 
-/// The longest message with its prefix, bytes.
+/// The length of the longest message including its prefix, bytes.
 const LONGEST: usize = PREFIX + u16::MAX as usize;
 
 /// A connection for one query and its response.

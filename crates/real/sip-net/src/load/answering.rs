@@ -1,4 +1,4 @@
-//! The server that answers the calls of a load: a tester is measured against it first.
+//! The server that answers the calls of a load. The limit of the tester is measured against this server.
 
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -16,10 +16,10 @@ use netrig_host::Clock;
 use netrig_host::RealtimeOffset;
 use netrig_host::sys::MESSAGES;
 
-/// Calls per second for which its socket has room.
+/// Rate of calls, calls/s, for which the receive buffer has room.
 const CALLS_PER_S: f64 = 50_000.0;
 
-/// Interval at which it checks whether it must end.
+/// Interval between two checks of the stop flag.
 const LOOK: Duration = Duration::from_millis(20);
 
 /// Counts of an answering element.
@@ -27,29 +27,29 @@ const LOOK: Duration = Duration::from_millis(20);
 pub struct AnswerReport {
     /// Calls that have ended.
     pub calls: u64,
-    /// Failed calls among them.
+    /// Number of failed calls among `calls`.
     pub failed: u64,
     /// Calls refused because the limit of calls was reached.
     pub refused: u64,
     /// Requests that belong to no call.
     pub strays: u64,
-    /// Datagrams that the socket had no room for.
+    /// Datagrams dropped because the receive buffer was full.
     pub dropped: u64,
 }
 
 /// The requests to be answered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Answering {
-    /// Calls, by the machines of a load: 180 and, after the ringing time, 200 (at once and without 180 if it is zero), or another
-    /// configured response; and 200 for a BYE.
+    /// Calls, with the state machines of a load. An INVITE is answered with 180 and, after the ringing time, with 200
+    /// or another configured response. If the ringing time is zero, there is no 180. A BYE is answered with 200.
     Calls {
         /// The callee's action.
         wish: CalleeAction,
         /// The ringing time.
         ringing: Duration,
     },
-    /// Requests, without state: 302 for INVITE, 200 for all others. With `challenges`, a REGISTER without credentials is
-    /// challenged.
+    /// Single requests, statelessly: INVITE is answered with 302, all others with 200. With `challenges`, a REGISTER
+    /// without credentials is challenged.
     Requests {
         /// Whether REGISTER is challenged. The credentials are not checked.
         challenges: bool,
@@ -63,14 +63,14 @@ impl Answering {
     }
 }
 
-/// The answering element.
+/// The part of the server that answers requests.
 enum Responder {
     Callee(Box<Callee>),
     Replies(Replies),
 }
 
-/// Answers all requests to an address, in one thread. `ready` is called with the local address. Under load it reads messages
-/// only every 200 µs to save processor time, so its delays are no measurement.
+/// Answers all requests to an address, in one thread. `ready` is called with the local address. Under load the server
+/// reads messages only every 200 µs to save processor time, so its response delays are not a measurement of anything.
 ///
 /// # Errors
 /// If the address cannot be used, or a system call fails that succeeds in normal operation.
@@ -152,7 +152,7 @@ fn settle(
         wire.send(clock, &out.messages, counts)?;
         out.messages.clear();
     }
-    // A caller that has closed its connection expects no answer.
+    // The reports are discarded: a caller that has closed its connection expects no answer.
     wire.take_undelivered(clock, |_, _| {})?;
     for record in out.records.drain(..) {
         report.calls += 1;

@@ -1,4 +1,4 @@
-//! Scheduling of a load thread's reads.
+//! Decides when a thread of a load reads its sockets.
 
 use std::os::fd::BorrowedFd;
 
@@ -11,45 +11,47 @@ use netrig_host::{Clock, Pacer, SPIN, Watch};
 /// Longest time that messages wait in the sockets of a thread that reads at intervals.
 pub(super) const REST: Duration = Duration::from_micros(200);
 
-/// From this number of messages per interval on, deadlines wait for the next read too.
+/// If at least this many messages arrive per interval [`REST`], deadlines are handled only at the next read.
 const MANY: u64 = 4;
 
 /// Length of the window in which messages are counted.
 const WINDOW: Duration = Duration::from_millis(10);
 
-/// Waits for the next deadline or message of a thread.
+/// Waits for the next deadline or received message of a thread.
 ///
-/// A wake-up costs more than a message, and on a virtual machine as much as a call. A thread with a wake-up for each of
-/// thousands of messages per second would do little else. If more than one message arrives per interval, only deadlines and
-/// periodic reads wake the thread; the kernel stamps each message, however late it is read. If many arrive, only the reads wake
-/// it. A deadline is then late by at most one interval, unless the thread must be punctual.
+/// A wake-up costs more than handling a message, and on a virtual machine as much as a call. A thread that wakes up for
+/// each of thousands of messages per second does little else. Therefore, if more than one message arrives per interval,
+/// only deadlines and periodic reads wake the thread. The kernel's time stamps do not depend on when a message is read.
+/// If many messages arrive per interval, only the periodic reads wake the thread. Deadlines are then handled up to one
+/// interval late, unless the thread must be punctual.
 pub(super) struct Attention {
     clock: Clock,
     pacer: Pacer,
     rest: Duration,
-    /// Whether there may be more to read.
+    /// Whether more messages may be waiting in the sockets.
     more: bool,
     /// Time of the last read.
     looked: Instant,
-    /// Start of the window, and the messages in it.
+    /// Start of the window, and the number of messages in it.
     window: (Instant, u64),
     mode: WakeMode,
     is_punctual: bool,
 }
 
-/// The event that wakes the thread; it depends on the rate of messages.
+/// The events that wake the thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum WakeMode {
-    /// Each message wakes the thread.
+    /// Each message and each deadline wakes the thread.
     Calm,
-    /// Deadlines and periodic reads wake it.
+    /// Deadlines and periodic reads wake the thread.
     Busy,
-    /// Only periodic reads wake it.
+    /// Only periodic reads wake the thread.
     Full,
 }
 
 impl Attention {
-    /// Waits for messages of `wire`, which may wait at most `rest`; zero for no wait. A punctual thread spins before each deadline.
+    /// Watches the sockets of `wire`. Messages may wait in them for at most `rest`; with zero, each message wakes the
+    /// thread. A punctual thread spins before each deadline.
     pub fn to(
         wire: &ShardSocket,
         clock: Clock,
@@ -71,21 +73,22 @@ impl Attention {
         })
     }
 
-    /// Also waits for another descriptor, which the same read serves.
+    /// Also watches another descriptor. It is read together with the sockets.
     pub fn also(&self, fd: BorrowedFd<'_>) -> Result<(), LoadError> {
         self.pacer.watch(fd, 1, Watch::Reading).map_err(LoadError::kernel("epoll_ctl"))
     }
 
-    /// Waits until `next`, or until it is time to read.
+    /// Waits until the deadline `next`, or until the sockets must be read.
     pub fn wait(&mut self, next: Instant) -> Result<(), LoadError> {
-        // Readiness is reported once: the rest is read without a report.
+        // The poller reports readiness once. Messages that were left in the sockets are read without a report.
         if self.more {
             return Ok(());
         }
         if self.mode != WakeMode::Calm {
             let (now, rested) = (self.clock.now(), self.looked + self.rest);
             let next = if self.mode == WakeMode::Full { rested } else { next };
-            // If a deadline has just passed and the next is after the interval, one wake-up serves both.
+            // If there is no deadline before the end of the interval, and half of the interval has passed, the sockets
+            // are read now, which saves a wake-up.
             self.more = rested <= next.max(now);
             if !self.more || now < self.looked + Duration::from_nanos(self.rest.as_nanos() / 2) {
                 self.pacer.rest(next.min(rested)).map_err(LoadError::kernel("ppoll"))?;
@@ -96,8 +99,8 @@ impl Attention {
         Ok(())
     }
 
-    /// Reads with `take`, which returns the number of messages and whether there may be more, at most `times` times. The limit
-    /// keeps a fast sender from delaying deadlines.
+    /// Calls `take` at most `times` times to read messages. `take` returns the number of messages and whether more may
+    /// be waiting. Because of the limit, a fast sender does not delay deadlines.
     pub fn look(
         &mut self,
         times: usize,
@@ -178,7 +181,7 @@ mod tests {
         let rest = Duration::from_secs(3600);
         let mut watched = WatchedSocket::new(rest);
         watched.attention.is_punctual = true;
-        // The first read after a window updates the rate.
+        // The first read after the end of a window updates the mode.
         for _ in 0..2 {
             std::thread::sleep(WINDOW.into());
             watched.peer.send(b"x").unwrap();

@@ -11,28 +11,28 @@ use serde::Serialize;
 use crate::tap::MessageTaps;
 use netrig_host::Clock;
 
-/// Delay until a change takes effect, so that all threads know of it before.
+/// Delay until a change takes effect, so that all threads have read it before.
 const AHEAD: Duration = Duration::from_millis(50);
 
 /// The lowest and the highest rate, as factors of the plan.
 pub const SPEEDS: (f64, f64) = (1.0 / 64.0, 64.0);
 
-/// Interactive control of a load in progress. A change takes effect after some 50 ms.
+/// Interactive control of a load in progress. A change takes effect after about 50 ms.
 ///
-/// The factor scales the speed of the plan (rate, stages, trace, or the pauses of a closed loop). In a pause the plan stands
-/// still, so no start is late: the load lasts longer by the pause.
+/// The factor scales the speed of the plan (rate, stages, trace, or the pauses of a closed loop). During a pause the
+/// plan's clock stops, so no start becomes late, and the load takes longer by the length of the pause.
 #[derive(Debug)]
 pub struct Control {
     clock: Clock,
     changes: Mutex<Vec<(Instant, LoadChange)>>,
-    /// Their number.
+    /// Number of `changes`. It can be read without the lock.
     count: AtomicUsize,
 }
 
 /// A change.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum LoadChange {
-    /// Speed as a factor of the plan; zero is a pause.
+    /// Factor of the plan's speed; zero is a pause.
     Speed(f64),
     /// No new attempt starts.
     Enough,
@@ -63,14 +63,14 @@ impl Control {
         self.change(LoadChange::Speed(if factor > 0.0 { factor.clamp(least, most) } else { 0.0 }));
     }
 
-    /// Ends new attempts; pending ones are completed.
+    /// Starts no new attempts. Pending attempts are completed.
     pub fn enough(&self) {
         self.change(LoadChange::Enough);
     }
 
     fn change(&self, change: LoadChange) {
         let at = self.clock.now() + AHEAD;
-        // A thread that panicked with the lock has left a complete list.
+        // The list is valid even if a thread panicked while it held the lock.
         let mut changes = self.changes.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
         changes.push((at, change));
         self.count.store(changes.len(), Ordering::Release);
@@ -81,7 +81,8 @@ impl Control {
         self.clock
     }
 
-    /// The plan's clock of a load that started at `start`, and the number of changes, if that is greater than `known`.
+    /// The plan's clock of a load that started at `start`, and the number of changes; `None` if there are no more
+    /// changes than `known`.
     pub(super) fn course(&self, start: Instant, known: usize) -> Option<(PlanClock, usize)> {
         (self.count.load(Ordering::Acquire) > known).then(|| self.whole(start))
     }
@@ -112,7 +113,8 @@ impl Control {
             factor = if let LoadChange::Speed(speed) = change { *speed } else { factor };
             Intervention { at: (*at - start).as_secs_f64(), what, factor }
         };
-        // An end after the last attempt takes effect at the end of the load.
+        // A change takes effect `AHEAD` after it was requested. Those requested before the end of the load are
+        // included.
         changes.iter().take_while(|(at, _)| *at < end || *at - end < AHEAD).map(row).collect()
     }
 }
@@ -120,7 +122,7 @@ impl Control {
 /// The stop flag of a load, its interactive control, and the taps of its messages.
 #[derive(Clone, Copy)]
 pub struct Steering<'a> {
-    /// Ends the load early.
+    /// If set, the load ends early.
     pub stop: &'a AtomicBool,
     /// Interactive control.
     pub control: Option<&'a Control>,

@@ -66,7 +66,7 @@ pub enum TimeLimit {
 }
 
 impl TimeLimit {
-    /// The limit that decided about this failure; `None` if no limit did.
+    /// The limit that caused this failure; `None` if no limit did.
     pub(super) const fn of(what: What, failure: Failure) -> Option<Self> {
         match (what, failure) {
             (_, Failure::TimedOut(_) | Failure::NoFinal) => Some(Self::T1),

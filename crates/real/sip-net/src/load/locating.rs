@@ -9,8 +9,8 @@ use super::order::{LoadError, LoadOrder, Span};
 use crate::dns::{Finder, LocateError, locate};
 use netrig_host::Clock;
 
-/// Looks up the server of a load, unless the result is known or each attempt has its own look-up. In a run, the look-up is
-/// made after the start of the run and before the users start.
+/// Looks up the server of a load, unless the result is known or each attempt has its own look-up. In a run of an
+/// experiment, the look-up is made between the start of the run and the start of the load.
 pub(super) fn look_for_server(
     order: &mut LoadOrder,
     clock: Clock,
@@ -43,7 +43,7 @@ pub(super) fn look_for_server(
     order.check()
 }
 
-/// The finder of a thread, if each attempt has its own look-up.
+/// The finder of a thread; `None` unless each attempt has its own look-up.
 pub(super) fn finder(order: &LoadOrder, number: u16) -> Result<Option<Finder>, LoadError> {
     let Some(location) = order.location.as_ref().filter(|_| order.plan.looks_up) else { return Ok(None) };
     let seed = Seeds::new(order.plan.seed).stream(&format!("sip/location/{number}")).bits();

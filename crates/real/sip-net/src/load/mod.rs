@@ -1,18 +1,20 @@
 //! A load of SIP users over UDP, TCP or TLS, and its measurements.
 //!
-//! [`run`] carries a [`LoadOrder`] out. Threads that share nothing ([`LoadOrder::shards`]), each with sockets of its own and a
-//! part of the users, drive a [`Part`](netrig_sip::load::Part) each. Open-loop arrivals follow a schedule that is fixed before
-//! the first of them and is the same for any number of threads. In a closed loop each user starts again some time after its
-//! last attempt.
+//! [`run`] carries a [`LoadOrder`] out. It has several threads ([`LoadOrder::shards`]). Each has its own sockets and a
+//! part of the users, and drives one [`Part`](netrig_sip::load::Part). Open-loop arrivals follow a schedule that is
+//! fixed before the load starts, and is the same for any number of threads. In a closed loop each user starts again
+//! some time after its last attempt.
 //!
-//! * Sent messages have the program's time stamp, taken right before sending; received messages have the kernel's. The time
-//!   from the kernel's stamp to the answer is the tester's own: it is in no delay of the server's, and is reported separately.
-//! * The schedule decides who starts when, however late the start is. The lateness is reported for each second.
-//! * The tester records its own limits: lateness, messages without room in its sockets, messages that the kernel refused,
-//!   stolen processor time. A second with such a fault is invalid, and so is the load.
-//! * A person may change the rate, pause and end it ([`Control`]); the report lists these interventions.
-//! * Messages go only to the address of the order. A public address needs the user's confirmation of permission to test it
-//!   ([`LoadOrder::may_test`]).
+//! * Sent messages have the program's time stamp, taken right before sending; received messages have the kernel's. The
+//!   time from the kernel's time stamp to the tester's answer is not part of any measured delay of the server. It is
+//!   reported separately.
+//! * The schedule determines which user starts when. If a start is late, later starts are not moved. The lateness is
+//!   reported for each second.
+//! * The tester records its own limits: lateness, messages dropped because a buffer was full, messages that the kernel
+//!   refused, and stolen processor time. A second with such a fault is invalid, and makes the load invalid.
+//! * A person may change the rate, pause the load and end it ([`Control`]). The report lists these interventions.
+//! * Messages go only to the address of the order. To test a public address, the user must confirm that this is
+//!   permitted ([`LoadOrder::may_test`]).
 
 mod answering;
 mod attention;

@@ -104,7 +104,7 @@ impl Offered {
     }
 }
 
-/// The settings that have no field of their own in [`Offered`] and not their defaults.
+/// The settings that have no field in [`Offered`] and differ from their defaults.
 fn options(given: &UserOptions) -> BTreeMap<String, Value> {
     const WITH_FIELD: [&str; 3] = ["contacts", "provisionals", "session_expires"];
     let [given, usual] = [given, &UserOptions::default()].map(|options| serde_json::to_value(options).ok());
@@ -115,7 +115,7 @@ fn options(given: &UserOptions) -> BTreeMap<String, Value> {
 /// Shares of the attempts, by name.
 fn shares(plan: &Plan) -> BTreeMap<String, f64> {
     let name = |work| match work {
-        // Its record is that of any registration.
+        // Its record does not differ from that of a first registration.
         Work::ReRegister => "re-register",
         other => attempt_name(other.what()),
     };
@@ -139,7 +139,7 @@ fn hold(plan: &Plan) -> Option<String> {
     Some(plan.hold.as_ref().map_or_else(|| span.to_string(), ToString::to_string))
 }
 
-/// Starting times of users, as text: `100/s..500/s in 30 s, 500/s; poisson`.
+/// The start times of users as text, such as `100/s..500/s in 30 s, 500/s; poisson`.
 pub fn pace_words(pace: &Pace) -> String {
     let (gaps, stages) = match pace {
         Pace::Closed(pause) => return format!("each again after {pause}"),
@@ -200,7 +200,7 @@ mod tests {
         LoadOrder::new("[::1]:5060".parse().unwrap(), plan)
     }
 
-    /// Loads that a server could distinguish have different descriptions.
+    /// If a server can distinguish two loads, their descriptions differ.
     #[test]
     fn what_differs_for_a_server_differs_here() {
         let second = Duration::from_secs(1);

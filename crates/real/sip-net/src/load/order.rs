@@ -1,4 +1,4 @@
-//! The order of a load.
+//! The order of a load: all its settings.
 
 use netrig_sip::settings::{Connections, LookupSettings};
 use std::fmt;
@@ -22,14 +22,14 @@ use netrig_host::{Clock, HostAddress, is_public};
 /// When a lost connection may be reopened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reconnecting {
-    /// By the first request after this time.
+    /// The first request after this time opens it.
     After(Duration),
     /// Never in this load.
     Never,
 }
 
 impl Default for Reconnecting {
-    /// By the next request.
+    /// The next request opens it.
     fn default() -> Self {
         Self::After(Duration::ZERO)
     }
@@ -83,7 +83,7 @@ pub enum Carrier {
 }
 
 impl Carrier {
-    /// Its transport in messages.
+    /// The transport that messages name.
     pub const fn transport(&self) -> Transport {
         match self {
             Self::Udp => Transport::Udp,
@@ -92,7 +92,7 @@ impl Carrier {
         }
     }
 
-    /// Which requests share a connection, if there are connections.
+    /// Which requests share a connection; `None` over UDP.
     pub const fn connecting(&self) -> Option<Connections> {
         match self {
             Self::Udp => None,
@@ -104,37 +104,38 @@ impl Carrier {
 /// A load over real sockets.
 #[derive(Clone, Debug)]
 pub struct LoadOrder {
-    /// The address of all requests.
+    /// The server's address, to which requests are sent.
     pub target: SocketAddr,
     /// Alternative addresses if the first fails, in order, at most seven (RFC 3263 section 4.3).
     pub others: Vec<SocketAddr>,
-    /// How the server is looked up: before the load starts, unless `located` has the result, and before each attempt if it is so
-    /// configured. The result for an attempt replaces all other addresses.
+    /// How the server is looked up, if at all. It is looked up before the load starts, unless `located` has the result,
+    /// and again for each attempt if so configured. The result for an attempt replaces all other addresses.
     pub location: Option<Location>,
     /// The result of an earlier look-up.
     pub located: Option<Found>,
     /// When a lost connection may be reopened.
     pub reconnecting: Reconnecting,
-    /// Whether the load ends when the server sends nothing any more.
+    /// Whether the load ends when the server has stopped sending.
     pub ends_without_server: bool,
     /// The transport.
     pub carrier: Carrier,
-    /// The local address of the sockets; by default the one from which the kernel would send.
+    /// The local address of the sockets. By default it is the source address that the kernel chooses.
     pub local: Option<HostAddress>,
-    /// The port of the first thread's socket, with the following ports for further threads; chosen by the kernel if zero.
+    /// The port of the first thread's socket. Further threads have the following ports. With 0 the kernel chooses all
+    /// ports.
     pub local_port: u16,
     /// Whether the user may test public addresses, including those that a name leads to.
     pub may_test: bool,
     /// Number of threads, at least 1.
     pub shards: u16,
-    /// Whether threads spin before each arrival, so that wake-ups do not make it late.
+    /// Whether threads spin before each start, so that a wake-up does not delay it.
     pub punctual: bool,
-    /// The attempts of the users, and their times.
+    /// The attempts of the users and their start times.
     pub plan: Plan,
 }
 
 impl LoadOrder {
-    /// A load of this plan over UDP, with one thread less than the process has cores.
+    /// A load of this plan over UDP, with one thread fewer than the process has cores.
     pub fn new(target: SocketAddr, plan: Plan) -> Self {
         let cores = std::thread::available_parallelism().map_or(1, std::num::NonZeroUsize::get);
         Self {
@@ -154,22 +155,22 @@ impl LoadOrder {
         }
     }
 
-    /// Whether long requests use TCP and others UDP (RFC 3261 section 18.1.1).
+    /// Whether long requests are sent over TCP and all others over UDP (RFC 3261 section 18.1.1).
     pub(super) fn has_two_transports(&self) -> bool {
         self.plan.options.sends_large_over_tcp() && self.carrier.transport() == Transport::Udp
     }
 
-    /// The servers in reach of a look-up: those of the load's transport and IP version.
+    /// The servers of a look-up that the load can use: those with its transport and IP version.
     pub(super) fn reach(&self) -> Reach {
         let family = if self.target.is_ipv4() { Kind::A } else { Kind::Aaaa };
         let transports = vec![self.carrier.transport()];
         Reach { transports, families: vec![family], may_test: self.may_test }
     }
 
-    /// Refuses an order that cannot be carried out.
+    /// Checks whether the order can be carried out.
     ///
     /// # Errors
-    /// [`LoadError::Request`] with a sentence.
+    /// [`LoadError::Request`] with the reason.
     pub fn check(&self) -> Result<(), LoadError> {
         let refuse = |why: String| Err(LoadError::Request(why));
         let targets = std::iter::once(&self.target).chain(&self.others);
@@ -224,18 +225,18 @@ pub struct LoadTls {
     pub client: Arc<ClientConfig>,
     /// The name that the server's certificate must have.
     pub name: ServerName<'static>,
-    /// TLS for connections that the server opens; none if it may not open any.
+    /// TLS for connections that the server opens; `None` if it may not open any.
     pub server: Option<Arc<ServerConfig>>,
 }
 
-/// The run of an experiment of which a load is a part.
+/// The times of a load in a run of an experiment.
 #[derive(Clone, Copy, Debug)]
 pub struct Span {
     /// The clock of the run.
     pub clock: Clock,
-    /// When the load starts. Everything is prepared before.
+    /// When the load starts. Users are registered before.
     pub begins: Instant,
-    /// When it ends, whatever is pending.
+    /// When the load ends, even if attempts are pending.
     pub ends: Instant,
 }
 
@@ -277,7 +278,7 @@ pub enum LoadError {
         user: String,
         /// The reason.
         why: String,
-        /// The time limit of the order that was decisive, if there is one.
+        /// The time limit of the order that caused the failure; `None` if none did.
         limit: Option<TimeLimit>,
         /// Whether any message of the server has arrived.
         is_answered: bool,

@@ -1,4 +1,4 @@
-//! Responses to requests that need no state.
+//! Stateless responses to requests.
 
 use std::fmt::Write as _;
 use std::net::SocketAddr;
@@ -6,10 +6,10 @@ use std::net::SocketAddr;
 use netrig_sip::load::scan::{Field, Start};
 use netrig_sip::load::{LoadOutput, MessageConnection, Scan, in_messages};
 
-/// The text after the name of a header field with credentials.
+/// The header fields with credentials, from the line feed before the name to the colon.
 const CREDENTIALS: [&[u8]; 2] = [b"\nAuthorization:", b"\nProxy-Authorization:"];
 
-/// Answers each request without state.
+/// Answers each request statelessly.
 pub(super) struct Replies {
     /// The local address, as text in messages.
     local: SocketAddr,
@@ -23,7 +23,7 @@ impl Replies {
         Self { local: in_messages(local), challenges, text: Vec::new() }
     }
 
-    /// Appends the response to a request. An ACK, and bytes that are no request, get none.
+    /// Appends the response to a request. An ACK gets no response, and neither do bytes that are not a request.
     pub fn to(&mut self, from: SocketAddr, scan: &Scan<'_>, bytes: &[u8], out: &mut LoadOutput) {
         let (Some(Start::Request { method, .. }), Some(to), Some(sender), Some(call_id), Some(cseq)) =
             (scan.start, scan.to, scan.from, scan.call_id, scan.cseq)

@@ -293,12 +293,12 @@ impl LoadReport {
     }
 }
 
-/// Whether the attempt is seen from the callee's side.
+/// Whether the attempts are those of the tester's callees.
 pub(super) const fn is_of_others(what: What) -> bool {
     matches!(what, What::Answer | What::Notify)
 }
 
-/// All results since the start of a load.
+/// All results since the start of a load, while it is in progress.
 #[derive(Clone, Copy, Debug)]
 pub struct SoFar<'a> {
     pub(super) measured: &'a Tally,
@@ -312,12 +312,12 @@ impl SoFar<'_> {
         delays(self.measured)
     }
 
-    /// Its delays: name, name in RFC 6076, and histogram.
+    /// The delays: name, name in RFC 6076 if it has one, and histogram.
     pub fn spans(&self) -> impl Iterator<Item = (&'static str, Option<&'static str>, &Histogram)> {
         Delay::ALL.iter().map(|delay| (delay.name(), delay.rfc_name(), self.measured.delay(*delay)))
     }
 
-    /// The tester's record of itself.
+    /// The measurements of the tester itself.
     pub const fn tester(&self) -> &TesterSecond {
         self.tester
     }
@@ -337,12 +337,12 @@ impl SoFar<'_> {
         failures(self.measured)
     }
 
-    /// The delays with thresholds.
+    /// The thresholds and their results so far.
     pub fn judged(&self, thresholds: &Thresholds) -> Vec<ThresholdRow> {
         judged(thresholds, self.measured)
     }
 
-    /// Number of delays above their thresholds: at least the number of calls with such a delay.
+    /// Number of delays above their thresholds. A call may have several such delays.
     pub fn late(&self, thresholds: &Thresholds) -> u64 {
         let above = |bound: &Bound| self.measured.delay(bound.delay).above(bound.most);
         thresholds.bounds.iter().map(above).sum()
@@ -358,7 +358,7 @@ impl SoFar<'_> {
         self.tester.received.saturating_sub(self.tester.foreign)
     }
 
-    /// Datagrams that the tester's sockets had no room for.
+    /// Datagrams dropped because a receive buffer of the tester was full.
     pub const fn dropped(&self) -> u64 {
         self.tester.dropped
     }
@@ -370,7 +370,7 @@ impl SoFar<'_> {
 }
 
 impl TesterReport {
-    /// The record of all seconds of a load with this number of threads.
+    /// The row of a whole load with this number of threads.
     pub fn of(tester: &TesterSecond, threads: u16) -> Self {
         Self {
             lateness: DelayRow::of("lateness", None, &tester.lateness),
@@ -423,7 +423,7 @@ pub(super) fn delays(tally: &Tally) -> Vec<DelayRow> {
 }
 
 impl DelayRow {
-    /// The delay with this name and its name in RFC 6076; `None` without values.
+    /// The row of a delay with this name and this name in RFC 6076; `None` if the histogram is empty.
     pub fn of(
         name: impl Into<Cow<'static, str>>,
         rfc6076: Option<&'static str>,
@@ -483,7 +483,7 @@ pub struct LocationRow {
 }
 
 impl LocationRow {
-    /// The row of a load, if its server is looked up.
+    /// The row of a load; `None` if its server is not looked up.
     pub(super) fn of(order: &LoadOrder) -> Option<Self> {
         let location = order.location.as_ref()?;
         let found = order.located.as_ref();

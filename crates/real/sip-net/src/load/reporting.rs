@@ -1,4 +1,4 @@
-//! Assembly of a load's report, second by second.
+//! Builds the report of a load, second by second.
 
 use std::collections::BTreeSet;
 
@@ -19,13 +19,13 @@ use super::spool::Spool;
 use super::tester::TesterSecond;
 use crate::ListeningPoint;
 
-/// The facts that are known after the end of a load.
+/// Data for the report that are known only after the end of a load.
 #[derive(Debug)]
 pub(super) struct Ending {
     pub interrupted: bool,
     /// Registrations that could not be removed.
     pub left: u32,
-    /// Total length of its pauses.
+    /// Total length of the pauses.
     pub paused: Duration,
     pub interventions: Vec<Intervention>,
 }
@@ -42,7 +42,8 @@ pub(super) struct Reporting {
     last_begun: Option<u64>,
     /// The first second in which an attempt timed out and nothing was received.
     lost: Option<u64>,
-    /// Number of seconds with faults of the tester, and the first of them with its fault.
+    /// Number of seconds with faults of the tester. `first_fault` has the number of the first such second and its
+    /// fault.
     faulty: u64,
     first_fault: Option<(u64, String)>,
 }
@@ -53,7 +54,7 @@ impl Reporting {
         self.seconds.is_empty()
     }
 
-    /// Whether the server is lost: from one second on it sent nothing, and attempts timed out.
+    /// Whether the server is lost: for at least one second it sent nothing while attempts timed out.
     pub const fn has_lost_server(&self) -> bool {
         self.lost.is_some()
     }
@@ -75,7 +76,7 @@ impl Reporting {
             faults.extend(shard.tester.faults());
         }
         self.tester += &tester;
-        // Few faults in each second and thread may be many in all.
+        // The late starts of each second may be within the limit although those of the whole load exceed it.
         let so_far = self.tester.lateness_fault().filter(|_| faults.is_empty() && tester.late() > 0);
         faults.extend(so_far.map(|words| format!("of all so far {words}")));
         let is_silent = |failure| matches!(failure, Failure::TimedOut(_) | Failure::Connection(_));
@@ -137,7 +138,7 @@ impl Reporting {
             faults: faults.into_iter().chain(unread).collect(),
             interrupted: ending.interrupted,
             interventions: ending.interventions.clone(),
-            // A ratio without cases is absent.
+            // A threshold without measured values has no row.
             kept: !thresholds.is_empty() && thresholds.iter().all(|threshold| threshold.kept),
             measured: span,
             per_second,
@@ -182,7 +183,8 @@ impl Reporting {
     }
 }
 
-/// Duration of the measured starts, s: that of the order, or until the last second with a start, without pauses.
+/// Duration of the measured starts, s, without pauses. It is that of the order, or ends with the last second with a
+/// start if that is earlier.
 fn measured_span(order: &LoadOrder, last_begun: Option<u64>, paused: Duration) -> f64 {
     let last = last_begun.map_or(0, |second| second + 1);
     let end = order.plan.duration.min(Duration::from_secs(last) - paused);
@@ -224,7 +226,7 @@ fn notes(order: &LoadOrder, ending: &Ending, lost: Option<u64>, measured: &Tally
         .collect()
 }
 
-/// The part of the stages or of the trace that was not offered.
+/// A note about the part of the stages or of the trace that was not offered; `None` if all of it was.
 fn cut_off(plan: &Plan) -> Option<String> {
     let Pace::Open(arrivals) = &plan.pace else { return None };
     let all = arrivals.lasts().filter(|all| *all > plan.duration)?.as_secs_f64();
@@ -273,7 +275,7 @@ mod tests {
         }
     }
 
-    /// A second in which one call started and ended, with this number of received datagrams.
+    /// A second in which one call started and ended, and `received` datagrams were received.
     fn second(number: u64, failure: Option<Failure>, received: u64) -> SecondOfShard {
         let mut measured = Tally::default();
         measured.begun(What::Call);
@@ -310,7 +312,7 @@ mod tests {
         assert!(!reported(vec![second(0, Some(Failure::Status(503)), 0)]).has_lost_server());
         let lost = reported(vec![second(0, None, 5), second(1, silent, 0), second(2, silent, 0)]);
         assert!(lost.has_lost_server());
-        // Only a load that ends then reports it.
+        // The report names the loss only if the order ends the load without the server.
         let told = |ends_without_server| {
             let lost = reported(vec![second(0, None, 5), second(1, silent, 0)]);
             let order = LoadOrder { ends_without_server, ..order(call(), 10) };
@@ -320,7 +322,7 @@ mod tests {
         assert!(!told(false).contains("nothing was received"));
     }
 
-    /// One late start is within the limit of each second, but 3 of 30 so far exceed 1 %.
+    /// One late start per second is allowed, but 3 of the 30 starts so far exceed the limit of 1 %.
     #[test]
     fn few_late_ones_in_each_second_are_many_in_all() {
         let faulty = |each: u64| {

@@ -1,4 +1,4 @@
-//! A load from its order to its report.
+//! Runs a load, from its order to its report.
 
 use netrig_sip::settings::{Connections, LookupSettings};
 use std::collections::BTreeMap;
@@ -23,15 +23,15 @@ use crate::point::source_towards;
 use netrig_host::allowed_descriptors;
 use netrig_host::{Clock, HostAddress, random};
 
-/// Time from the readiness of the last thread to the start of the load, so that the first arrival is on time.
+/// Time from the readiness of the last thread to the start of the load. With it the first arrival is on time.
 const HEAD_START: Duration = Duration::from_millis(20);
 
-/// Information before a load starts.
+/// Addresses and warnings of a load that has not started.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Readiness {
-    /// Local addresses: a socket for each thread.
+    /// The local address of each thread's socket.
     pub local: Vec<SocketAddr>,
-    /// Conditions that may invalidate the result, as sentences with the command that corrects them.
+    /// Conditions that may make the result invalid, as sentences. Each names the command that corrects the condition.
     pub warnings: Vec<String>,
 }
 
@@ -59,8 +59,8 @@ impl From<()> for Next {
     }
 }
 
-/// Carries a load out. `stage` is called with the progress before the start, and `second` with each finished second and all
-/// results so far; its decision is carried out. `steering` ends the load early, or changes it in progress.
+/// Runs a load. `stage` is called with the progress before the start. `second` is called with each finished second and
+/// all results so far, and decides whether the load continues. `steering` can end the load early or change its rate.
 ///
 /// # Errors
 /// If the order cannot be carried out, a socket cannot be opened, or users cannot be registered before the load.
@@ -76,13 +76,13 @@ pub fn run<'a, N: Into<Next>>(
     Ok(opened.carry_out(None, steering.into(), starting, second)?.0)
 }
 
-/// The plan's clock of a load that has started.
+/// The plan's clock of a load that has started, with all manual changes.
 fn course(shared: &SharedLoad<'_>) -> PlanClock {
     let begins = Instant::from_nanos(shared.begins.load(Ordering::Acquire));
     shared.control.and_then(|control| control.course(begins, 0)).map(|(course, _)| course).unwrap_or_default()
 }
 
-/// Planned starts in a second of an open loop.
+/// Planned mean rate of starts in a second, 1/s; `None` for a closed loop.
 fn intended(shared: &SharedLoad<'_>, number: u64) -> Option<f64> {
     let Pace::Open(arrivals) = &shared.order.plan.pace else { return None };
     let course = course(shared);
@@ -94,7 +94,7 @@ fn intended(shared: &SharedLoad<'_>, number: u64) -> Option<f64> {
     Some(until(number + 1) - until(number))
 }
 
-/// The facts that are known after the end of a load.
+/// Data for the report that are known only after the end of a load.
 fn ending(shared: &SharedLoad<'_>, interrupted: bool, left: u32) -> Ending {
     let begins = Instant::from_nanos(shared.begins.load(Ordering::Acquire));
     let now = shared.clock.now();
@@ -135,12 +135,12 @@ impl OpenLoad {
         self.wires.iter().map(ShardSocket::local).collect()
     }
 
-    /// Information before the start.
+    /// The addresses and warnings before the start.
     pub fn readiness(&self) -> Readiness {
         Readiness { local: self.locals(), warnings: warnings(&self.order, &self.wires) }
     }
 
-    /// Carries the load out. Returns its report and, in a run, the samples of its users.
+    /// Runs the load. Returns its report and, in a run of an experiment, the samples of its users.
     ///
     /// # Errors
     /// If a system call fails that succeeds in normal operation, or users are not registered in time.
@@ -182,7 +182,7 @@ impl OpenLoad {
             carry_out(&shared, wires.into_iter().zip(parts), &mut starting, &mut |number, seconds| {
                 let (row, so_far) = reporting.second((number, intended(&shared, number)), seconds);
                 let next = second(&row, so_far).into();
-                // Pending attempts would wait for a server that is closed.
+                // Pending attempts are not awaited, because the server does not answer any more.
                 let is_over = order.ends_without_server && reporting.has_lost_server();
                 if is_over { Next::Enough(Duration::ZERO) } else { next }
             })?;
@@ -201,7 +201,7 @@ impl OpenLoad {
 struct Ended {
     /// Registrations that remain at the server.
     left: u32,
-    /// Samples of users, in a run.
+    /// Samples of users, in a run of an experiment.
     samples: Vec<Sample>,
     /// Users were not registered in time.
     is_late: bool,
@@ -267,8 +267,8 @@ fn spawn<'scope>(
     )
 }
 
-/// Starts the load when all threads are ready, and passes on each second when all threads have reported it. Returns when all
-/// threads have ended.
+/// Starts the load when all threads are ready. Passes on each second after all threads have reported it. Returns when
+/// all threads have ended.
 fn collect(
     shared: &SharedLoad<'_>,
     telling: &Receiver<ShardEvent>,
@@ -305,7 +305,7 @@ fn collect(
             }
             let (number, told) = entry.remove_entry();
             if let Next::Enough(linger) = second(number, told) {
-                // The first thread that has enough ends the load for all.
+                // Only the first such decision sets the end of the load.
                 let until = (shared.clock.now() + linger).as_nanos().max(1);
                 let _ = shared.enough.compare_exchange(0, until, Ordering::AcqRel, Ordering::Acquire);
             }
@@ -349,28 +349,28 @@ fn open(order: &LoadOrder, local: HostAddress) -> Result<Vec<ShardSocket>, LoadE
     (0..order.shards).map(wire).collect()
 }
 
-/// Descriptors that a load certainly needs.
+/// Number of descriptors that a load needs in any case.
 fn descriptors_of(order: &LoadOrder) -> u64 {
-    /// Descriptors beside those of connections.
+    /// Descriptors other than those of connections.
     const OTHERS: u64 = 64;
     let for_each = u64::from(order.shards) * 4;
     let users = if order.carrier.connecting() == Some(Connections::PerUser) { order.plan.users } else { 0 };
     OTHERS + for_each + u64::from(users)
 }
 
-/// Simultaneous connections of single attempts if the server takes two seconds for each. A faster server needs fewer. If they
-/// exceed the descriptors, the load reports it.
+/// Number of simultaneous connections if each attempt has its own connection and takes two seconds. The number is an
+/// estimate: if the descriptors do not suffice during the load, the report says so.
 fn open_at_once(order: &LoadOrder) -> u64 {
     if order.carrier.connecting() == Some(Connections::PerAttempt) { begun_within(order, 2.0) } else { 0 }
 }
 
-/// Most attempts that start within this time, s.
+/// Maximum number of attempts that start within this time, s.
 fn begun_within(order: &LoadOrder, seconds: f64) -> u64 {
     let seconds = seconds.min(order.plan.duration.as_secs_f64());
     order.plan.count.unwrap_or(u64::MAX).min((order.plan.peak() * seconds) as u64)
 }
 
-/// The purpose of the descriptors, as text.
+/// What needs the descriptors, as text.
 fn what_needs(order: &LoadOrder) -> &'static str {
     match order.carrier.connecting() {
         Some(Connections::PerUser) => "a connection of each user",
@@ -378,10 +378,10 @@ fn what_needs(order: &LoadOrder) -> &'static str {
     }
 }
 
-/// How long Linux keeps the port of a closed connection, s (TCP_TIMEWAIT_LEN).
+/// Duration of TIME-WAIT in Linux, s (TCP_TIMEWAIT_LEN).
 const TIME_WAIT_S: f64 = 60.0;
 
-/// Conditions that may invalidate the load, with the command that corrects them.
+/// Conditions that may make the load invalid, as sentences. Each names the command that corrects the condition.
 fn warnings(order: &LoadOrder, wires: &[ShardSocket]) -> Vec<String> {
     let mut warnings = Vec::new();
     if let Some((wanted, given)) =
@@ -423,7 +423,7 @@ fn warnings(order: &LoadOrder, wires: &[ShardSocket]) -> Vec<String> {
     warnings
 }
 
-/// A random number that identifies this run, and the secret by which the run recognises its own tags.
+/// A random number that identifies this load, and the secret with which the load recognises its own tags.
 pub(super) fn drawn() -> Result<(u32, [u8; 16]), LoadError> {
     let both = || -> std::io::Result<_> { Ok((u32::from_ne_bytes(random()?), random()?)) };
     both().map_err(LoadError::kernel("/dev/urandom"))

@@ -1,4 +1,4 @@
-//! One thread of a load: its part of the users, and the socket that they share.
+//! One thread of a load: its part of the users, and their sockets.
 
 use netrig_sip::settings::Connections;
 use std::net::SocketAddr;
@@ -30,26 +30,27 @@ use netrig_host::{Clock, Precedence};
 /// Length of a second of a load.
 pub(super) const SECOND: Duration = Duration::from_secs(1);
 
-/// Time before a punctual start in which nothing else is done and its message is made: about as long as sending a message
-/// takes.
+/// Time before a punctual start in which the thread only makes the message of this start. It is about the time that
+/// sending a message takes.
 const HEADWAY: Duration = Duration::from_micros(5);
 
-/// Most starts in a row before received messages are handled.
+/// Maximum number of starts in a row before received messages are handled.
 const BURST: usize = 32;
 
-/// Most batches in a row before deadlines are handled.
+/// Maximum number of batches read in a row before deadlines are handled.
 const BATCHES: usize = 4;
 
-/// Most datagrams handled in a row while arrivals must be punctual, and most arrivals in a row while other work waits.
+/// If starts must be punctual: maximum number of datagrams handled in a row before due starts are checked, and maximum
+/// number of starts in a row before other work continues.
 const FEW: usize = 2;
 
-/// How long the callees of a load answer after its last call: an ACK may still be in flight.
+/// How long the callees of a load answer after its last call, because an ACK may still be in flight.
 const AFTERWARDS: Duration = Duration::from_millis(200);
 
-/// Interval at which a finished thread checks whether all have finished.
+/// Interval at which a finished thread checks whether all threads have finished.
 const LOOK: Duration = Duration::from_millis(10);
 
-/// How long registrations are removed after an interrupted load.
+/// Time limit for the removal of registrations after an interrupted load.
 const TIDYING: Duration = Duration::from_secs(2);
 
 /// How long an interrupted load waits for its pending attempts.
@@ -59,7 +60,7 @@ const INTERRUPTED: Duration = Duration::from_millis(500);
 pub(super) struct SharedLoad<'a> {
     pub order: &'a LoadOrder,
     pub clock: Clock,
-    /// The run of which the load is a part, if any. The load starts and ends with it, and the samples of users are kept.
+    /// The times of the run of an experiment, if the load is part of one. The samples of users are then kept.
     pub within: Option<Span>,
     pub stop: &'a AtomicBool,
     pub control: Option<&'a Control>,
@@ -68,46 +69,46 @@ pub(super) struct SharedLoad<'a> {
     pub locals: Vec<SocketAddr>,
     /// Start of the load, ns of the clock; zero until everything is prepared.
     pub begins: AtomicU64,
-    /// End of the wait for pending attempts, ns of the clock, once no new attempt may start; zero before.
+    /// End of the wait for pending attempts, ns of the clock. Zero while new attempts may start.
     pub enough: AtomicU64,
     /// Whether a thread has failed.
     pub failed: AtomicBool,
-    /// Number of unfinished threads: callees answer until it is zero.
+    /// Number of unfinished threads. The callees of all threads answer until it is zero.
     pub at_work: AtomicUsize,
 }
 
-/// A report of a thread.
+/// An event that a thread reports.
 pub(super) enum ShardEvent {
     /// Its users are registered.
     Prepared,
     /// A second has ended.
     Second(Box<SecondOfShard>),
-    /// The thread has finished; its last second.
+    /// The thread has finished. The number is that of its last second.
     Done(u64),
     /// Number of registrations that could not be removed.
     Left(u32),
-    /// Samples of its users, in a run.
+    /// Samples of its users, in a run of an experiment.
     Met(Vec<Sample>),
 }
 
-/// A second of one thread.
+/// The results of one second of one thread.
 pub(super) struct SecondOfShard {
     /// Its number, from the start of the load.
     pub number: u64,
     /// Attempts that started after the warm-up, and their records.
     pub measured: Tally,
-    /// Attempts that started before.
+    /// Attempts that started in the warm-up, and their records.
     pub warm_up: Tally,
-    /// Latest planned time of a start until its end, since the start of the load.
+    /// Latest planned time of a start until the end of the second, since the start of the load.
     pub until: Duration,
-    /// Attempts pending at its end.
+    /// Attempts pending at the end of the second.
     pub open: u64,
-    /// Pending attempts that have taken too long.
+    /// Pending attempts that have exceeded their own duration and the patience of the order.
     pub overdue: u64,
     pub tester: TesterSecond,
 }
 
-/// One thread's part.
+/// The state of one thread of a load.
 pub(super) struct Shard<'a> {
     shared: &'a SharedLoad<'a>,
     part: Part,
@@ -116,17 +117,18 @@ pub(super) struct Shard<'a> {
     second: TesterSecond,
     refused: u64,
     strays: u64,
-    /// The last output, kept for its memory.
+    /// The last output. Its allocated memory is used again.
     sending: Outbox,
-    /// Planned times of the starts whose first messages are queued, in front of all others.
+    /// Planned times of the starts whose first messages are queued. These messages are at the front of the queue, in
+    /// the same order.
     dues: Vec<Instant>,
     /// Start of the load.
     start: Instant,
-    /// Number of manual changes known here.
+    /// Number of manual changes that this thread has applied.
     known: usize,
-    /// Samples of its users, in a run.
+    /// Samples of its users, in a run of an experiment.
     met: Vec<Sample>,
-    /// Looks up the server of each attempt, if configured.
+    /// Looks up the server for each attempt; `None` unless configured.
     finder: Option<Finder>,
     tap: Option<StampedTap>,
 }
@@ -169,14 +171,14 @@ impl<'a> Shard<'a> {
             self.shared.failed.store(true, Ordering::Relaxed);
         }
         if self.shared.within.is_some() {
-            // The callees of a run end with it.
+            // In a run, callees do not answer after the end of the load.
             done?;
             let _ = events.send(ShardEvent::Met(self.met));
             return Ok(());
         }
         let left = self.tidy(&mut attention);
         done?;
-        // The receiver is closed only if the load has failed.
+        // Sending fails only if the load has failed.
         let _ = events.send(ShardEvent::Left(left?));
         Ok(())
     }
@@ -199,7 +201,8 @@ impl<'a> Shard<'a> {
         Ok(())
     }
 
-    /// Whether the load has started. A late thread may be called by another before it knows the start.
+    /// Whether the load has started. The callees of a slow thread may be called by another thread before it has read
+    /// the start time.
     fn has_begun(&mut self) -> bool {
         if self.start == Instant::NEVER {
             let begins = self.shared.begins.load(Ordering::Acquire);
@@ -231,7 +234,7 @@ impl<'a> Shard<'a> {
             } else {
                 self.part.prepare(now);
             }
-            // Pending registrations are awaited, because they must be removed.
+            // Even after an interruption, pending registrations are awaited, because they must be removed later.
             if now >= end || (is_over && !self.part.is_preparing()) {
                 break;
             }
@@ -246,7 +249,8 @@ impl<'a> Shard<'a> {
         Ok(())
     }
 
-    /// Removes registrations, with a short limit if the load was interrupted. Returns the number that is left.
+    /// Removes registrations, with a time limit if the load was interrupted. Returns the number of registrations that
+    /// remain.
     fn tidy(&mut self, attention: &mut Attention) -> Result<u32, LoadError> {
         let clock = self.shared.clock;
         let end = self.is_over().then(|| clock.now() + TIDYING);
@@ -256,7 +260,7 @@ impl<'a> Shard<'a> {
         Ok(self.part.left())
     }
 
-    /// Runs the load until all attempts have ended, or a limit ends them. Returns its last second.
+    /// Runs the load until all attempts have ended, or a time limit ends them. Returns the number of the last second.
     fn load(&mut self, attention: &mut Attention, events: &Sender<ShardEvent>) -> Result<u64, LoadError> {
         let clock = self.shared.clock;
         let mut used = TesterUse::read();
@@ -291,7 +295,7 @@ impl<'a> Shard<'a> {
                 is_done = true;
                 self.shared.at_work.fetch_sub(1, Ordering::AcqRel);
             }
-            // Other threads may still call the callees of this one.
+            // Other threads may still call the callees of this thread.
             if is_done && afterwards.is_none() && self.shared.at_work.load(Ordering::Acquire) == 0 {
                 let linger = if self.part.is_called() { AFTERWARDS } else { Duration::ZERO };
                 afterwards = Some(now + linger);
@@ -304,7 +308,7 @@ impl<'a> Shard<'a> {
         Ok(number)
     }
 
-    /// Takes over manual changes. Returns whether there was one.
+    /// Applies new manual changes. Returns whether there were any.
     fn is_steered(&mut self) -> bool {
         let course = self.shared.control.and_then(|control| control.course(self.start, self.known));
         let Some((course, known)) = course else { return false };
@@ -313,13 +317,13 @@ impl<'a> Shard<'a> {
         true
     }
 
-    /// The end of the load, whatever is pending then.
+    /// The time at which the load ends even if attempts are pending.
     fn last_end(&self) -> Instant {
         let last = self.shared.within.map_or(Instant::NEVER, |within| within.ends);
         last.min(self.part.end() + self.shared.order.plan.longest())
     }
 
-    /// End of the wait for pending attempts, if no new one may start.
+    /// End of the wait for pending attempts; `None` while new attempts may start.
     fn enough(&self) -> Option<Instant> {
         let until = self.shared.enough.load(Ordering::Acquire);
         (until > 0).then(|| Instant::from_nanos(until))
@@ -334,13 +338,14 @@ impl<'a> Shard<'a> {
 
     /// Starts at most `most` attempts that are due or, if they must be punctual, about to be due.
     fn begin_due(&mut self, most: usize) -> Result<(), LoadError> {
-        // The message is made before its time, so that only sending is left.
+        // The message is made before its time, so that at its time it only has to be sent.
         let now = self.shared.clock.now() + self.headway();
         for _ in 0..most {
             match self.part.begin(now) {
                 None => break,
                 Some(AttemptStart::At(due)) => {
-                    // An attempt that must look up its server first sends nothing yet.
+                    // With a look-up, the first message of an attempt is sent later. The start of the look-up counts as
+                    // the start.
                     match self.finder {
                         None => self.dues.push(due),
                         Some(_) => self.second.lateness.record(now.max(due) - due),
@@ -362,7 +367,7 @@ impl<'a> Shard<'a> {
         if self.shared.order.punctual { HEADWAY } else { Duration::ZERO }
     }
 
-    /// Starts attempts that are due or about to be, before any other work that would delay them.
+    /// If starts must be punctual, starts the attempts that are due or about to be due.
     fn keep_time(&mut self) -> Result<(), LoadError> {
         if !self.shared.order.punctual {
             return Ok(());
@@ -371,7 +376,7 @@ impl<'a> Shard<'a> {
         if self.part.due().is_some_and(|due| due <= next) { self.begin_due(FEW) } else { Ok(()) }
     }
 
-    /// Does what is due, sleeps until `next` or a message, and receives.
+    /// Handles due timers, waits until `next` or a received message, and handles received messages.
     fn turn(&mut self, attention: &mut Attention, next: Instant) -> Result<(), LoadError> {
         let now = self.shared.clock.now();
         self.part.handle_timeout(now);
@@ -387,14 +392,14 @@ impl<'a> Shard<'a> {
         attention.look(batches, || self.receive(messages))
     }
 
-    /// How long received messages may wait: not at all if a delay includes the tester, as it does if another server is tried
-    /// after a refusal.
+    /// How long received messages may wait in the sockets. It is zero if a measured delay includes the tester's
+    /// reaction, for example its request to another server after a refusal.
     fn rest(&self) -> Duration {
         let LoadOrder { plan, others, .. } = self.shared.order;
         if plan.answers_in_a_delay() || !others.is_empty() { Duration::ZERO } else { REST }
     }
 
-    /// Receives at most one batch of at most `most` messages. Returns their number, and whether there may be more.
+    /// Receives at most one batch of at most `most` messages. Returns their number, and whether more may be waiting.
     fn receive(&mut self, most: usize) -> Result<(u64, bool), LoadError> {
         self.keep_time()?;
         let before = self.second.received;
@@ -402,7 +407,7 @@ impl<'a> Shard<'a> {
         let clock = shared.clock;
         let each = |transport, [local, from]: [SocketAddr; 2], bytes: &[u8], arrived: Instant| {
             let now = clock.now();
-            // A message from another thread of the load is already recorded.
+            // The tap got a message from another thread of this load when it was sent.
             let is_sent_here = transport == Transport::Udp && shared.locals.contains(&from);
             if let Some(tap) = tap.as_mut().filter(|_| !is_sent_here) {
                 tap.message((arrived, transport), false, [local, from], bytes);
@@ -427,7 +432,7 @@ impl<'a> Shard<'a> {
         for lookup in part.take_lookups() {
             let now = shared.clock.now();
             if finder.begin(now, lookup).is_err() {
-                // The look-up before the load had a result.
+                // This does not happen: a look-up of the same URI before the load succeeded.
                 part.handle_lookup(now, lookup, Err(Unlocated::Elsewhere));
             }
         }
@@ -443,8 +448,8 @@ impl<'a> Shard<'a> {
         }
     }
 
-    /// Sends queued messages and records their time stamps. Starts are sent when they are due; other messages follow punctual
-    /// ones.
+    /// Sends queued messages and records their time stamps. The first messages of punctual starts are sent when they
+    /// are due, and before all other messages.
     fn send_waiting(&mut self) -> Result<(), LoadError> {
         let mut sending = std::mem::take(&mut self.sending);
         std::mem::swap(&mut sending, &mut self.part.out.messages);
@@ -468,7 +473,8 @@ impl<'a> Shard<'a> {
         Ok(())
     }
 
-    /// Sends each message over UDP, or over its connection, when it is due.
+    /// Sends the messages one by one, over UDP or their connections. The first message of a start is sent when it is
+    /// due.
     fn send_each(&mut self, sending: &Outbox, dues: &[Instant]) -> Result<(), LoadError> {
         let clock = self.shared.clock;
         let mut begun = dues.iter();
@@ -517,16 +523,16 @@ impl<'a> Shard<'a> {
             if let Some(stamped) = stamped {
                 part.handle_departure(at, stamped);
             }
-            // The first messages of starts are queued in front of all others.
+            // The first messages of starts are at the front of the queue.
             lateness.extend(dues.get(place).map(|due| at - *due));
         })?;
         lateness.into_iter().for_each(|late| second.lateness.record(late));
         Ok(())
     }
 
-    /// Sends queued messages, reports undeliverable ones, and counts ended attempts.
+    /// Sends queued messages, reports undeliverable messages to the users, and counts ended attempts.
     fn flush(&mut self) -> Result<(), LoadError> {
-        // Ended attempts belong to the load, if it has started.
+        // Samples are kept in a run of an experiment, and only of attempts that end after the start of the load.
         let keeps = self.has_begun() && self.shared.within.is_some();
         loop {
             self.send_waiting()?;
@@ -555,11 +561,11 @@ impl<'a> Shard<'a> {
         Ok(())
     }
 
-    /// Reports messages that were sent after their connection was established.
+    /// Passes messages to the tap that waited for their connection to be established and have now been sent.
     fn tell_sent_later(&mut self) {
         let now = self.shared.clock.now();
         let transport = match self.shared.order.carrier.transport() {
-            // Requests that are too long for a datagram.
+            // Connections of a load over UDP carry requests that are too long for a datagram.
             Transport::Udp => Transport::Tcp,
             own => own,
         };
@@ -571,7 +577,7 @@ impl<'a> Shard<'a> {
         }
     }
 
-    /// Reports lost connections and undeliverable messages, so that other servers may be tried.
+    /// Reports lost connections and undeliverable messages to the users, which may try other servers.
     fn tell_lost(&mut self) -> Result<(), LoadError> {
         let Self { wire, part, shared, .. } = self;
         for Lost { to, registers, whose, why } in wire.take_lost() {
@@ -583,7 +589,7 @@ impl<'a> Shard<'a> {
         })
     }
 
-    /// Reports a second, and starts the next.
+    /// Reports the results of a second, and clears them for the next one.
     fn tell(
         &mut self,
         number: u64,
@@ -618,9 +624,10 @@ impl<'a> Shard<'a> {
     }
 }
 
-/// Whether this agent may use fewer processors than netrig itself, as the experiment file assigns them to its node. The servers
-/// of a run then have other processors, and users may run with precedence: kernel threads take up to 10 ms at a time, which
-/// would delay starts. Outside a run the server's processors are unknown, and a load takes no precedence.
+/// Whether this process is an agent that may use fewer processors than netrig itself, because the experiment file
+/// assigns processors to its node. The servers of the run then have other processors, so the threads of the load may
+/// run with a higher priority. Kernel threads otherwise run for up to 10 ms at a time, which would delay starts.
+/// Outside a run the server's processors are unknown, and the load runs with normal priority.
 fn has_processors_of_its_own() -> bool {
     let own = rustix::process::getpid();
     let parent = rustix::process::getppid();
@@ -630,7 +637,8 @@ fn has_processors_of_its_own() -> bool {
 
 /// The approximate share of a processor that a thread of this load needs at its highest rate.
 fn busy_share(order: &LoadOrder) -> f64 {
-    /// Processor time of an attempt, s, including the kernel's: without a connection of its own, with one, and with TLS on it.
+    /// Processor time of an attempt in netrig and the kernel, s: without its own connection, with its own TCP
+    /// connection, with its own TLS connection.
     const COSTS: [f64; 3] = [40e-6, 80e-6, 250e-6];
     let kind = match (order.carrier.connecting(), &order.carrier) {
         (Some(Connections::PerAttempt), Carrier::Tls(..)) => 2,

@@ -1,4 +1,4 @@
-//! The UDP socket of a shard.
+//! The UDP socket of one thread of a load.
 
 use std::io;
 use std::net::SocketAddr;
@@ -21,24 +21,25 @@ use netrig_host::sys::{MESSAGES, ReceiveBatch};
 /// Memory that the kernel charges for a SIP datagram in a socket, including its overhead, bytes.
 const CHARGE: f64 = 2304.0;
 
-/// Most datagrams that the tester receives for one call: 100, 180 and 200; INVITE, ACK and BYE at the callee; the 200 for the
-/// BYE.
+/// Maximum number of datagrams that the tester receives for one call: the caller gets 100, 180, 200, and the 200 for
+/// the BYE; the callee gets INVITE, ACK and BYE.
 const PER_CALL: f64 = 7.0;
 
-/// Traffic that the receive buffer holds, so that the thread may read at intervals.
+/// Duration of the traffic for which the receive buffer has room, because the thread reads only at intervals.
 const ROOM: Duration = Duration::from_millis(250);
 
 /// Lower and upper limit of that buffer, bytes.
 const LEAST_ROOM: f64 = 1e6;
 const MOST_ROOM: f64 = 256e6;
 
-/// Sends per system call. The time stamp is taken before the call, so that each send before a datagram makes its stamp about 2 us too early.
+/// Number of sends per system call. The time stamp is taken before the call. It is therefore about 2 µs too early for
+/// each send that precedes the datagram in the call.
 const SENDS_PER_CALL: usize = 4;
 
-/// Rate, calls/s, above which the socket has `UDP_GRO`: coalesced datagrams share one time stamp.
+/// Rate, calls/s, above which the socket has `UDP_GRO`. The datagrams of a coalesced group share one time stamp.
 const COALESCED_ABOVE: f64 = 10_000.0;
 
-/// How long a group of datagrams waits for room in the send buffer before one is dropped.
+/// How long datagrams wait for room in the send buffer before the first of them is dropped.
 const PATIENCE: Duration = Duration::from_millis(200);
 
 /// A bound UDP socket with time stamps, and its receive buffers.
@@ -47,17 +48,17 @@ pub(super) struct LoadSocket {
     received: ReceiveBatch,
     /// The requested size of its receive buffer, bytes.
     wanted: u32,
-    /// Whether the kernel may hold reports of ICMP.
+    /// Whether ICMP reports may be waiting in the kernel.
     has_errors: bool,
 }
 
-/// The receive buffer for the responses at this rate of calls, bytes.
+/// The size of the receive buffer for this rate of calls, bytes.
 fn room_for(calls_per_s: f64) -> u32 {
     (calls_per_s * PER_CALL * CHARGE * ROOM.as_secs_f64()).clamp(LEAST_ROOM, MOST_ROOM) as u32
 }
 
 impl LoadSocket {
-    /// Opens the socket with a receive buffer for this rate of calls, as far as the system grants it.
+    /// Opens the socket with a receive buffer for this rate of calls. The system may grant less.
     pub fn open(local: SocketAddr, calls_per_s: f64) -> Result<Self, LoadError> {
         let wanted = room_for(calls_per_s);
         let socket = DatagramSocket::open_with_errors(local, wanted, calls_per_s > COALESCED_ABOVE)?;
@@ -79,8 +80,8 @@ impl LoadSocket {
         self.socket.fd()
     }
 
-    /// Receives at most `most` messages and at most one batch. Passes on each datagram with both addresses, the local first, and the
-    /// time when the kernel received it. Returns whether there may be more.
+    /// Receives at most `most` messages and at most one batch. Passes on each datagram with the local and the peer's
+    /// address, and with the time at which the kernel received it. Returns whether more datagrams may be waiting.
     pub fn receive(
         &mut self,
         clock: &Clock,
@@ -104,8 +105,8 @@ impl LoadSocket {
         }
     }
 
-    /// Sends all messages of an outbox. Calls `on_result` with the index of each, its message, the time when it was passed to the
-    /// kernel, and whether the kernel took it.
+    /// Sends all messages of an outbox. For each message, calls `on_result` with its index, the message, the time at
+    /// which it was passed to the kernel, and whether the kernel took it.
     pub fn send_all<'a>(
         &mut self,
         clock: &Clock,
@@ -132,8 +133,8 @@ impl LoadSocket {
         }
     }
 
-    /// Sends at most [`MESSAGES`] datagrams. Calls `on_result` with the index of each, the time when it was passed to the kernel, and
-    /// whether the kernel took it.
+    /// Sends at most [`MESSAGES`] datagrams. For each datagram, calls `on_result` with its index, the time at which it
+    /// was passed to the kernel, and whether the kernel took it.
     pub fn send(
         &mut self,
         clock: &Clock,
@@ -148,7 +149,8 @@ impl LoadSocket {
             let at = clock.now();
             let error = match self.socket.send_next(&mut batch, SENDS_PER_CALL) {
                 Ok(sent) => {
-                    // The kernel stops at an error, which may be ICMP's report, and a split send has consumed it.
+                    // The kernel stops at an error, which may be an ICMP report. Sending a split group has consumed the
+                    // error.
                     self.has_errors |= sent < next.len();
                     counts.sent += sent as u64;
                     next[..sent].iter().for_each(|place| on_result(usize::from(*place), at, true));
@@ -160,10 +162,12 @@ impl LoadSocket {
                 counts.without_room += 1;
                 waited += self.wait_for_room()?;
             } else if is_loss(&error) && retried != Some(first) {
-                // The error may be ICMP's report on an earlier datagram; this one has not been tried yet.
+                // The error may be an ICMP report on an earlier datagram. This datagram has then not been sent, and is
+                // tried once more.
                 (self.has_errors, retried) = (true, Some(first));
             } else if is_loss(&error) || is_without_room(&error) || is_too_long(&error) {
-                // No route, too long, or no room in time: the datagram counts as lost in the network.
+                // There is no route, the datagram is too long, or the send buffer had no room in time. The datagram is
+                // treated as lost in the network.
                 counts.unsent += 1;
                 batch.skip().into_iter().for_each(|place| on_result(place, at, false));
             } else {
@@ -173,7 +177,8 @@ impl LoadSocket {
         Ok(())
     }
 
-    /// Passes on the destination and the beginning of each datagram that ICMP has reported as undeliverable since the last call.
+    /// For each datagram that ICMP has reported as undeliverable since the last call, passes on its destination and its
+    /// first bytes.
     pub fn take_undelivered(
         &mut self,
         clock: &Clock,
@@ -205,13 +210,14 @@ impl LoadSocket {
         }
     }
 
-    /// Datagrams that the socket had no room for, since the last call.
+    /// Number of datagrams that were dropped since the last call because the receive buffer was full.
     pub fn take_drops(&mut self) -> Result<u64, LoadError> {
         self.socket.take_drops().map_err(LoadError::kernel("SO_MEMINFO"))
     }
 }
 
-/// The order key of a message: its attempt. Responses have none and keep their place among all messages.
+/// The order key of a request is its attempt. Responses have no order key, and keep their place in the order of all
+/// messages.
 fn order_key(way: MessageConnection) -> Option<u64> {
     match way {
         MessageConnection::Of { attempt, .. } => {

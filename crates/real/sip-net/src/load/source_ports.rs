@@ -4,8 +4,9 @@ use std::ops::RangeInclusive;
 
 use netrig_host::sysctl;
 
-/// The kernel's ephemeral ports, used in turn. The kernel's own choice tries one port after the other, which takes milliseconds
-/// if more than half of them are in use. The port that was used longest ago is free as soon as any is.
+/// The ephemeral ports of the kernel, used in turn. If the kernel chooses a port, it tries one after the other, which
+/// takes milliseconds if more than half of them are in use. The port that was used longest ago is the first to become
+/// free.
 #[derive(Clone, Debug)]
 pub(super) struct SourcePorts {
     range: RangeInclusive<u16>,
@@ -13,7 +14,8 @@ pub(super) struct SourcePorts {
 }
 
 impl SourcePorts {
-    /// Starts with the port after `start`. `None` if the system does not report its ports, or reserves some.
+    /// Starts with the port after `start`. `None` if the system does not report its ephemeral ports, or has reserved
+    /// ports.
     pub fn new(start: u16) -> Option<Self> {
         let reserved = sysctl::get("net.ipv4.ip_local_reserved_ports").ok()?;
         let range = ephemeral_ports()?;
@@ -26,7 +28,7 @@ impl SourcePorts {
         ports
     }
 
-    /// The next port. It may be in use by others.
+    /// The next port. Another socket may be using it.
     pub fn take(&mut self) -> u16 {
         let is_inside = |port: &u16| self.range.contains(port) && port != self.range.end();
         let following = Some(self.next).filter(is_inside).map_or(*self.range.start(), |port| port + 1);
@@ -57,7 +59,7 @@ mod tests {
         };
         assert_eq!(taken(10), [11, 12, 10, 11, 12]);
         assert_eq!(taken(12), [10, 11, 12, 10, 11]);
-        // A port of one's own choice outside of them, and the last that there is.
+        // A start outside the range, and a range of only the last port.
         assert_eq!(taken(5060), [10, 11, 12, 10, 11]);
         let mut last = SourcePorts::within(u16::MAX..=u16::MAX, 1);
         assert_eq!([last.take(), last.take()], [u16::MAX; 2]);

@@ -1,4 +1,4 @@
-//! Rows that would fill the memory in a long load.
+//! A store on disk for rows that would fill the memory in a long load.
 
 use std::fs::File;
 use std::io::{self, BufRead as _, BufReader, Seek as _, SeekFrom, Write as _};
@@ -6,8 +6,8 @@ use std::io::{self, BufRead as _, BufReader, Seek as _, SeekFrom, Write as _};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-/// Rows in the order of their creation, in a file without a name that the kernel deletes with the process. Rows that cannot be
-/// written are kept in memory.
+/// Rows in the order of their creation. They are in an unnamed temporary file, which the kernel deletes when the
+/// process ends. If a row cannot be written, all rows are kept in memory from then on.
 #[derive(Debug)]
 pub(super) struct Spool<T> {
     file: Option<File>,
@@ -17,7 +17,7 @@ pub(super) struct Spool<T> {
 
 impl<T> Default for Spool<T> {
     fn default() -> Self {
-        // Without a file, a long load needs more memory and works all the same.
+        // Without a file, the rows are kept in memory.
         Self { file: tempfile::tempfile().ok(), written: 0, kept: Vec::new() }
     }
 }
@@ -33,7 +33,7 @@ impl<T: Serialize + DeserializeOwned> Spool<T> {
             self.written += 1;
             return;
         }
-        // Rows that follow stay behind the written ones.
+        // The row could not be written. The rows before it are read back, so that the order is kept.
         if let Some(Ok(before)) = self.file.take().map(|file| read(file, self.written)) {
             self.written = 0;
             self.kept = before;
@@ -62,7 +62,7 @@ fn write(file: &mut File, row: &impl Serialize) -> io::Result<()> {
     file.write_all(&line)
 }
 
-/// The first `count` rows of a file, which were written completely.
+/// Reads the first `count` rows of a file. All of them were written completely.
 fn read<T: DeserializeOwned>(mut file: File, count: u64) -> io::Result<Vec<T>> {
     file.seek(SeekFrom::Start(0))?;
     let lines = BufReader::new(file).lines().take(count as usize);
@@ -101,7 +101,7 @@ mod tests {
     fn what_was_written_before_the_disk_was_full_comes_first() {
         let mut spool = spool(tempfile::tempfile().ok());
         spool.push(0);
-        // From here on the file can only be read.
+        // The file is replaced by one that is opened for reading only, so that the next write fails.
         let mut whole = tempfile::NamedTempFile::new().unwrap();
         write(whole.as_file_mut(), &0).unwrap();
         spool.file = Some(File::open(whole.path()).unwrap());

@@ -1,4 +1,4 @@
-//! A thread's connections to and from the server.
+//! The connections of a thread: those that it opens, and those that the server opens to it.
 
 use netrig_sip::settings::Connections;
 use std::collections::HashMap;
@@ -31,23 +31,23 @@ use netrig_host::{Clock, HostAddress, Watch};
 /// Backlog of the listening socket.
 const BACKLOG: i32 = 4096;
 
-/// Ports that are tried for a connection before the kernel chooses one.
+/// Number of ports that are tried for a connection before the kernel chooses one.
 const PORTS_TRIED: usize = 32;
 
-/// Sockets that one poll reports.
+/// Maximum number of sockets that one poll reports.
 const REPORTS: usize = 64;
 
 /// Each of these flags reports that the peer has closed its sending direction.
 const ENDED: epoll::EventFlags =
     epoll::EventFlags::RDHUP.union(epoll::EventFlags::HUP).union(epoll::EventFlags::ERR);
 
-/// Key of the listening socket; the keys of connections are their places.
+/// The poller's key of the listening socket. The key of a connection is its index in `slots`.
 const LISTENER: u64 = u64::MAX;
 
-/// Memory limits of each connection, bytes: all calls of a thread may share one.
+/// Memory limits of each connection, bytes. They are high because all calls of a thread may share one connection.
 const BOUNDS: Bounds = Bounds { message: LONGEST_MESSAGE, unsent: 64 << 20 };
 
-/// The requests that a connection carries.
+/// The set of requests that share a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum Lane {
     All,
@@ -59,7 +59,7 @@ impl Lane {
     fn of(connecting: Connections, user: u32, attempt: Token) -> Self {
         let registers = attempt.owner == Owner::Registration;
         match connecting {
-            // Notifiers share one.
+            // The callees of a thread, which send NOTIFY requests, share one connection.
             _ if attempt.owner == Owner::Callee => Self::All,
             Connections::One => Self::All,
             Connections::PerUser => Self::User { registers, user },
@@ -68,12 +68,13 @@ impl Lane {
     }
 }
 
-/// A lost connection, with its requests.
+/// A lost connection, and the requests that it carried.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Lost {
     /// Its destination.
     pub to: SocketAddr,
-    /// Whether registering users used it, or callers; both if it is shared.
+    /// True if the connection carried registrations, false if it carried the requests of callers, and `None` if both
+    /// share it.
     pub registers: Option<bool>,
     pub whose: ConnectionScope,
     pub why: Broken,
@@ -83,35 +84,35 @@ struct LoadConnection {
     stream: SipStream,
     /// Its local address.
     local: SocketAddr,
-    /// Destination and requests; none if the server has opened it.
+    /// Destination, lane, and the value that reports the loss. `None` if the server opened the connection.
     of: Option<(SocketAddr, Lane, Lost)>,
     is_ready: bool,
     /// Whether the peer has closed its sending direction; its data is read to the end.
     has_ended: bool,
     is_dirty: bool,
-    /// Whether it is closed as soon as all data is sent.
+    /// Whether the connection is closed as soon as all its data has been sent.
     is_done: bool,
-    /// Messages queued before it was established. They are sent once it is.
+    /// Messages that wait for the connection to be established.
     early: Vec<Bytes>,
 }
 
-/// A message that was sent once its connection was established, with both addresses, the local first.
+/// A message that waited for its connection to be established and has been sent, with the local and the peer's address.
 pub(super) type SentLater = ([SocketAddr; 2], Bytes);
 
-/// All connections of a thread, and the socket on which the server may connect. It never blocks.
+/// All connections of a thread, and the listening socket for connections of the server. Its methods never block.
 pub(super) struct LoadStreams {
     connecting: Connections,
     tls: Option<LoadTls>,
     listener: OwnedFd,
     local: SocketAddr,
-    /// Source ports of opened connections; chosen by the kernel if there are none.
+    /// Source ports for new connections. Without them the kernel chooses the ports.
     ports: Option<SourcePorts>,
     sockets: OwnedFd,
     slots: Slab<Box<LoadConnection>>,
     by_lane: HashMap<(SocketAddr, Lane), usize>,
-    /// The last connection of each destination and lane.
+    /// The last connection to each peer.
     by_peer: HashMap<SocketAddr, usize>,
-    /// Destinations of opened connections: the server, and others only if its messages name them.
+    /// Destinations of opened connections: the server, and addresses that its messages name.
     destinations: Vec<SocketAddr>,
     ready: Vec<usize>,
     dirty: Vec<usize>,
@@ -120,19 +121,20 @@ pub(super) struct LoadStreams {
     sent_later: Vec<SentLater>,
     reconnecting: Reconnecting,
     clock: Clock,
-    /// Lanes with lost connections, and the time of the loss, if that prevents a new connection.
+    /// Lanes whose connection was lost, with the time of the loss. Empty unless the loss prevents a new connection.
     gone: HashMap<(SocketAddr, Lane), Instant>,
 }
 
 impl LoadStreams {
-    /// Listens at `local`. No connection is open.
+    /// Listens at `local`. Connections are opened later.
     pub fn open(
         local: SocketAddr,
         (connecting, reconnecting): (Connections, Reconnecting),
         tls: Option<LoadTls>,
     ) -> Result<Self, LoadError> {
         let making = SocketBuilder::tcp(&TcpOptions { no_delay: true, ..TcpOptions::default() }, 0, local)?;
-        // If one socket wants stamps, the kernel makes them for all sockets.
+        // Connections inherit the time stamps from the listening socket. As soon as one socket has requested time
+        // stamps, the kernel makes them for all sockets.
         making.stamped(TimestampMode::Received)?;
         let listener = making.bound()?;
         rustix::net::listen(&listener, BACKLOG).map_err(kernel("listen"))?;
@@ -172,12 +174,12 @@ impl LoadStreams {
         if self.tls.is_some() { Transport::Tls } else { Transport::Tcp }
     }
 
-    /// A descriptor that is readable while there is something to receive.
+    /// A descriptor that is readable while a socket has received data.
     pub fn fd(&self) -> BorrowedFd<'_> {
         self.sockets.as_fd()
     }
 
-    /// Messages sent since the last call after their connection was established.
+    /// Messages that waited for their connection to be established and have been sent since the last call.
     pub fn take_sent_later(&mut self) -> Vec<SentLater> {
         std::mem::take(&mut self.sent_later)
     }
@@ -187,8 +189,8 @@ impl LoadStreams {
         std::mem::take(&mut self.lost)
     }
 
-    /// Reads at most a turn of each ready connection. Passes on each message with both addresses, the local first, and the time when
-    /// the kernel received it. Returns whether there may be more.
+    /// Calls [`SipStream::receive`] once for each ready connection. Passes on each message with the local and the
+    /// peer's address, and with the time at which the kernel received it. Returns whether more messages may be waiting.
     pub fn receive(
         &mut self,
         clock: &Clock,
@@ -221,7 +223,7 @@ impl LoadStreams {
         Ok(more || !self.ready.is_empty())
     }
 
-    /// Polls the sockets. Returns whether there may be more.
+    /// Polls the sockets. Returns whether more sockets may be ready.
     fn look(&mut self) -> Result<bool, LoadError> {
         let mut events = Vec::with_capacity(REPORTS);
         let at_once = Timespec { tv_sec: 0, tv_nsec: 0 };
@@ -262,7 +264,7 @@ impl LoadStreams {
         }
     }
 
-    /// Accepts connections of the server. A connection that cannot be accepted is missed.
+    /// Accepts connections of the server. Errors are ignored.
     fn accept(&mut self) {
         let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
         loop {
@@ -307,7 +309,7 @@ impl LoadStreams {
         Ok(place)
     }
 
-    /// Sends all queued messages, and passes them to a tap with the time.
+    /// Queues and sends all messages of `waiting`, and passes them to a tap with the time.
     pub fn send(
         &mut self,
         waiting: &Outbox,
@@ -330,8 +332,9 @@ impl LoadStreams {
         tap: Option<(&mut StampedTap, Instant)>,
     ) {
         let place = match way {
-            // A caller that has closed its connection gets no response. RFC 3261 section 18.2.2 would open a new one, but a server that
-            // closes the connection of its request has no use for it.
+            // If the connection of a request has been closed, its response is dropped. RFC 3261 section 18.2.2 would
+            // open a new connection, but a server that closes the connection of its own request does not expect a
+            // response.
             MessageConnection::Back => self.by_peer.get(&to).copied(),
             MessageConnection::Of { user, attempt } => self.place_for(to, user, attempt, counts),
         };
@@ -339,8 +342,8 @@ impl LoadStreams {
         let Some((place, connection)) =
             place.and_then(|place| self.slots.get_mut(place).map(|connection| (place, connection)))
         else {
-            // A missing connection for a response is the server's doing, and its call fails by its timer. The loss of a request has been
-            // reported.
+            // The server has closed the connection of a response, and the call fails by a timer. The loss of a request
+            // has already been reported.
             return;
         };
         let message = Bytes::copy_from_slice(bytes);
@@ -360,7 +363,7 @@ impl LoadStreams {
         }
     }
 
-    /// The connection of a user's request, opened if there is none.
+    /// The index of the connection of a user's request. The connection is opened if there is none.
     fn place_for(
         &mut self,
         to: SocketAddr,
@@ -405,7 +408,7 @@ impl LoadStreams {
         for _ in 0..PORTS_TRIED {
             let Some(port) = ports.as_mut().map(SourcePorts::take) else { break };
             match begin(port) {
-                // Another socket has the port, or a connection from it to this server is open or in TIME-WAIT.
+                // Another socket uses the port, or a connection from the port to this server is open or in TIME-WAIT.
                 Err(StreamError::Io(error))
                     if matches!(error.raw_os_error(), Some(libc::EADDRINUSE | libc::EADDRNOTAVAIL)) => {}
                 made => return made,
@@ -414,7 +417,7 @@ impl LoadStreams {
         begin(0)
     }
 
-    /// Whether a connection may be opened: the last one was lost long enough ago.
+    /// Whether a connection may be opened: no previous connection was lost, or the loss was long enough ago.
     fn may_open(&mut self, to: SocketAddr, lane: Lane) -> bool {
         let Some(since) = self.gone.get(&(to, lane)) else { return true };
         let may = match self.reconnecting {
@@ -434,7 +437,7 @@ impl LoadStreams {
         }
         let lane = Lane::of(self.connecting, 0, attempt);
         for at in 0..self.destinations.len() {
-            // The next attempt has a connection of its own, even while this one still sends.
+            // The next attempt opens its own connection, even if this connection has data to send.
             let Some(place) = self.by_lane.remove(&(self.destinations[at], lane)) else { continue };
             if let Some(connection) = self.slots.get_mut(place) {
                 connection.is_done = true;
@@ -470,7 +473,7 @@ impl LoadStreams {
             }
             if let Some(why) = why.filter(|_| !connection.is_done) {
                 self.lost.push(Lost { why, ..lost });
-                // The connection of an attempt is used by no other.
+                // The loss need not be recorded if no other attempt uses the connection.
                 let is_kept = self.reconnecting != Reconnecting::default();
                 if is_kept && !matches!(lane, Lane::Attempt { .. }) {
                     self.gone.insert((to, lane), self.clock.now());
@@ -525,7 +528,7 @@ fn tls_fault(error: &rustls::Error) -> TlsFault {
     }
 }
 
-/// The kind of a connection's end.
+/// The kind of failure that ended a connection.
 fn broken(error: &StreamError) -> Broken {
     let error = match error {
         StreamError::Io(error) => error,
@@ -559,7 +562,7 @@ mod tests {
     fn a_port_with_a_connection_to_the_same_server_is_passed_over() {
         let server = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
         let to = server.local_addr().unwrap();
-        // It stays open, because how long TIME-WAIT keeps a port depends on the host (`tcp_tw_reuse`).
+        // The first connection stays open, because the duration of TIME-WAIT depends on the host (`tcp_tw_reuse`).
         let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
         let first = SipStream::connect(free, to, None, BOUNDS).unwrap();
         let port = free.port();

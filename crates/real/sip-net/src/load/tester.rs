@@ -1,4 +1,4 @@
-//! The tester's record of itself.
+//! Measurements of the tester itself.
 
 use netrig_core::{Duration, Histogram, counts};
 use rustix::time::{ClockId, clock_gettime};
@@ -7,23 +7,24 @@ use crate::dns::DnsCounts;
 use netrig_host::InterruptionCounts;
 use netrig_host::Precedence;
 
-/// Upper limit of the lateness of 99 % of the starts in a second, a fiftieth of T1. A load must be offered as requested,
-/// not when the tester has time.
+/// Limit of the lateness of 99 % of the starts in a second: a fiftieth of T1. If more starts are later, the offered
+/// load is not the requested one.
 const LATE: Duration = Duration::from_millis(10);
 
-/// This number of late starts per second is always allowed: among few starts, one late wake-up does not change the load.
+/// Number of late starts per second that are always allowed: at a low rate, one late wake-up does not change the load.
 const FEW_LATE: u64 = 2;
 
-/// A second with a greater share of stolen processor time is invalid.
+/// Limit of the share of stolen processor time in a valid second.
 const STOLEN: f64 = 0.1;
 
 counts! {
-    /// The record of a thread or of all threads, over a second or over the load.
+    /// Measurements of one thread or of all threads, over a second or over the whole load.
     #[derive(Clone, Debug, Default)]
     pub struct TesterSecond {
         /// Lateness of starts.
         pub lateness: Histogram,
-        /// Time from the arrival of a message until it was handled: the tester's own time. No delay includes it.
+        /// Time from the arrival of a message until it was handled. This time of the tester is not part of any measured
+        /// delay.
         pub own_time: Histogram,
         /// Messages received.
         pub received: u64,
@@ -37,7 +38,7 @@ counts! {
         pub unsent: u64,
         /// How often the kernel had no room to send.
         pub without_room: u64,
-        /// Datagrams that the socket had no room for.
+        /// Datagrams dropped because the receive buffer was full.
         pub dropped: u64,
         /// Connections opened.
         pub opened: u64,
@@ -59,13 +60,13 @@ counts! {
         pub switches: u64,
         /// Share of stolen processor time, 0 to 1: the highest of all seconds and threads.
         pub steal: f64 as max,
-        /// The largest step of the wall clock, with which the kernel stamps received messages.
+        /// The largest step of the wall clock, from which the kernel takes the time stamps of received messages.
         pub stepped: Duration as max,
     }
 }
 
 impl TesterSecond {
-    /// A fault if too many starts were late.
+    /// The fault, as text, if too many starts were late.
     pub fn lateness_fault(&self) -> Option<String> {
         let (late, begun) = (self.late(), self.lateness.count());
         let most_ms = LATE.as_secs_f64() * 1e3;
@@ -79,7 +80,7 @@ impl TesterSecond {
         self.lateness.above(LATE)
     }
 
-    /// Why this second is not the server's result, as sentences.
+    /// Reasons why the results of this second may not be attributed to the server, as sentences.
     pub fn faults(&self) -> Vec<String> {
         let mut faults = Vec::new();
         let mut say = |holds: bool, words: String| {
@@ -132,7 +133,7 @@ impl TesterUse {
         Self { cpu: time.tv_sec as f64 + time.tv_nsec as f64 / 1e9, counts: InterruptionCounts::read() }
     }
 
-    /// Adds the resources used in a second to its record, and starts the next.
+    /// Adds the resources used since the last call to the measurements of a second.
     pub fn tell(&mut self, second: &mut TesterSecond) {
         let now = Self::read();
         let between = now.counts.since(&self.counts, Precedence::None, false);

@@ -17,21 +17,21 @@ use super::tester::TesterSecond;
 use netrig_host::Clock;
 use netrig_host::RealtimeOffset;
 
-/// Ports of the system's choice that are tried for both transports.
+/// Maximum number of ports chosen by the system that are tried for UDP and TCP together.
 const PORTS_TRIED: usize = 16;
 
 /// A UDP socket, or connections, or both at the same address.
 pub(super) struct ShardSocket {
     local: SocketAddr,
     pub socket: Option<Box<LoadSocket>>,
-    /// Beside UDP, for requests that are too long for a datagram.
+    /// The connections. Together with UDP, they carry requests that are too long for a datagram.
     pub streams: Option<Box<LoadStreams>>,
-    /// Readable while there is something to receive.
+    /// A descriptor that is readable while a socket has received data.
     readiness: OwnedFd,
 }
 
 impl ShardSocket {
-    /// Opens the sockets at `local`, with room for the messages of this rate of calls.
+    /// Opens the sockets at `local`, with receive buffers for the messages at this rate of calls.
     pub fn open(
         carrier: &Carrier,
         reconnecting: Reconnecting,
@@ -54,7 +54,7 @@ impl ShardSocket {
         Ok(Self { local, socket: None, streams: Some(Box::new(streams)), readiness })
     }
 
-    /// Opens UDP, and connections for requests that are too long for it.
+    /// Opens a UDP socket, and connections for requests that are too long for a datagram.
     pub fn open_both(
         reconnecting: Reconnecting,
         local: SocketAddr,
@@ -89,18 +89,18 @@ impl ShardSocket {
         self.local
     }
 
-    /// The requested and the actual size of its receive buffer, bytes, if it can lose messages.
+    /// The requested and the actual size of the receive buffer over UDP, bytes; `None` without UDP.
     pub fn room(&self) -> Option<(u32, u32)> {
         self.socket.as_ref().map(|socket| socket.room())
     }
 
-    /// A descriptor that is readable while there is something to receive.
+    /// A descriptor that is readable while a socket has received data.
     pub fn fd(&self) -> BorrowedFd<'_> {
         self.readiness.as_fd()
     }
 
-    /// Receives messages, at most `most` datagrams. Passes on each message with both addresses, the local first, and the time when
-    /// the kernel received it. Returns whether there may be more.
+    /// Receives messages, at most `most` datagrams. Passes on each message with the local and the peer's address, and
+    /// with the time at which the kernel received it. Returns whether more messages may be waiting.
     pub fn receive(
         &mut self,
         clock: &Clock,
@@ -135,7 +135,8 @@ impl ShardSocket {
         Ok(())
     }
 
-    /// Passes on the destination and the beginning of each datagram that ICMP has reported as undeliverable since the last call.
+    /// For each datagram that ICMP has reported as undeliverable since the last call, passes on its destination and its
+    /// first bytes.
     pub fn take_undelivered(
         &mut self,
         clock: &Clock,
@@ -144,7 +145,7 @@ impl ShardSocket {
         self.socket.as_mut().map_or(Ok(()), |socket| socket.take_undelivered(clock, each))
     }
 
-    /// Messages sent since the last call after their connection was established.
+    /// Messages that waited for their connection to be established and have been sent since the last call.
     pub fn take_sent_later(&mut self) -> Vec<SentLater> {
         self.streams.as_mut().map(|streams| streams.take_sent_later()).unwrap_or_default()
     }
@@ -154,12 +155,12 @@ impl ShardSocket {
         self.streams.as_mut().map(|streams| streams.take_lost()).unwrap_or_default()
     }
 
-    /// Records the end of an attempt.
+    /// Records the end of an attempt, whose own connection is then closed.
     pub fn release(&mut self, attempt: Token) {
         self.streams.iter_mut().for_each(|streams| streams.release(attempt));
     }
 
-    /// Datagrams without room in the receive buffer since the last call.
+    /// Number of datagrams that were dropped since the last call because the receive buffer was full.
     pub fn take_drops(&mut self) -> Result<u64, LoadError> {
         self.socket.as_mut().map_or(Ok(0), |socket| socket.take_drops())
     }

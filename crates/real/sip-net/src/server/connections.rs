@@ -25,40 +25,43 @@ const LOOK_EVERY: Duration = Duration::from_secs(1);
 /// Number of unreadable messages after which a connection is closed.
 const MOST_UNREADABLE: u32 = 8;
 
-/// ServerConnections without a slot that stay open until their first request, which is answered with 503. The server closes any further
-/// one at once. They need descriptors beside those of `Limits::connections`.
+/// Maximum number of connections without a slot. Each stays open until its first request, which is answered with 503;
+/// at the limit, a new one is closed immediately. They need descriptors in addition to those of `Limits::connections`.
 pub(super) const MOST_REFUSED: usize = 64;
 
 /// Memory limit for all connections of all threads together, bytes.
 pub(super) const MOST_KEPT: usize = 64 << 20;
 
-/// Keys of connections at the poller: this number and their place.
+/// The poller's key of a connection is this number plus the index of the connection.
 pub(super) const FIRST_KEY: u64 = 1 << 33;
 
 /// Limits of the number and duration of connections.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// Most simultaneous connections; by default 10,000, or fewer if the system allows fewer descriptors. At the limit, a new
-    /// connection replaces one without a message. A new connection is closed at once if its own address has most of those.
+    /// Maximum number of simultaneous connections; by default 10,000, or fewer if the system allows fewer descriptors.
+    /// At the limit, a new connection replaces one that has not yet sent a message. If most such connections are from
+    /// the address of the new one, the new one is closed instead.
     pub connections: Option<usize>,
-    /// Whether strangers share the connections. An eighth of all is then left to those without a message. By default one address
-    /// outside the loopback interface has at most half of all, and one group three quarters. A server of an experiment has no
-    /// such limits, because one node may be its only client.
+    /// Whether clients that do not trust each other share the server. An eighth of all connections is then reserved for
+    /// those that have not yet sent a message. By default an address outside the loopback interface has at most half of
+    /// all connections, and a subnet (see `per_group`) three quarters. A server of an experiment has no such limits,
+    /// because one node may be its only client.
     pub shared: bool,
-    /// Limit of one IPv4 address, or of a /64 of IPv6.
+    /// Limit of the connections from one IPv4 address or one IPv6 /64 prefix.
     pub per_address: Option<usize>,
-    /// Limit of a /24 of IPv4, or of a /48 of IPv6.
+    /// Limit of the connections from one IPv4 /24 or IPv6 /48 prefix.
     pub per_group: Option<usize>,
     /// A connection without messages for this time is closed.
     pub idle: Duration,
-    /// Longest time for a handshake, for the rest of a message, and for the peer to receive data.
+    /// Time limit of a handshake, of an incomplete message, and of a peer that receives none of the data that wait for
+    /// it.
     pub patience: Duration,
     /// Memory limits of each connection.
     pub bounds: Bounds,
 }
 
 impl Default for Limits {
-    /// The most connections, two minutes idle, ten seconds stalled.
+    /// The default limit of connections, two minutes for `idle`, ten seconds for `patience`.
     fn default() -> Self {
         Self {
             connections: None,
@@ -86,7 +89,7 @@ pub(super) struct ConnectionChange {
     pub is_open: bool,
 }
 
-/// All connections, by their places.
+/// All connections, by their index (`place`).
 pub(super) struct ServerConnections {
     most: usize,
     limits: Limits,
@@ -96,17 +99,17 @@ pub(super) struct ServerConnections {
     by_slot: HashMap<SlotId, usize>,
     slots: Slab<Box<PeerConnection>>,
     by_peer: HashMap<Source, usize>,
-    /// ServerConnections whose reading was interrupted.
+    /// Connections that may have more received bytes because a limit stopped the last read.
     go_on: Vec<usize>,
-    /// ServerConnections with data to send.
+    /// Connections with data to send.
     dirty: Vec<usize>,
-    /// ServerConnections without a slot, at most [`MOST_REFUSED`].
+    /// Number of connections without a slot, at most [`MOST_REFUSED`].
     refused: usize,
     memory: MemoryBudget,
     look: Instant,
     /// Messages that can no longer be sent.
     unsent: Vec<(Bytes, ConnectionEnd)>,
-    /// ServerConnections that have opened or ended, if these changes are recorded.
+    /// Connections that have opened or ended; `None` if these changes are not recorded.
     changes: Option<Vec<ConnectionChange>>,
     pub tally: ConnectionTally,
 }
@@ -116,35 +119,36 @@ struct PeerConnection {
     of: Source,
     /// The slot, if the peer has opened it.
     slot: Option<SlotId>,
-    /// The peer opened it and there was no slot: its first request is answered with 503.
+    /// The peer opened the connection when there was no slot. Its first request is answered with 503.
     is_refused: bool,
-    /// A message has proved the connection, or the server opened it: see [`ServerConnections::prove`].
+    /// The peer is validated, or the server opened the connection: see [`ServerConnections::prove`].
     is_proven: bool,
     made: Instant,
-    /// Time of the last message, or of the establishment.
+    /// Time of the last message; before the first one, the time at which the connection was established.
     active: Instant,
-    /// Start of the time in which a message is incomplete.
+    /// Since when a message has been incomplete.
     incomplete: Option<Instant>,
-    /// Start of the time in which the peer has received none of the waiting data.
+    /// Since when the peer has received none of the waiting data.
     stuck: Option<Instant>,
     goes_on: bool,
     is_dirty: bool,
     /// The peer has closed its sending direction, and may still receive.
     has_finished: bool,
-    /// Requests of the peer without a final response.
+    /// Number of requests of the peer without a final response.
     open: u32,
     unreadable: u32,
     kept: MemoryReservation,
 }
 
-/// What is needed to open a connection if there is none.
+/// The parameters of a connection that is opened if there is none.
 pub(super) struct Opening<'a> {
     pub local: SocketAddr,
     pub host: &'a Host,
 }
 
 impl ServerConnections {
-    /// At most `most` connections within `memory`. With `records_changes`, [`ServerConnections::take_changes`] returns changes.
+    /// At most `most` connections within `memory`. With `records_changes`, [`ServerConnections::take_changes`] returns
+    /// opened and ended connections.
     pub fn new(
         most: usize,
         limits: Limits,
@@ -175,7 +179,7 @@ impl ServerConnections {
         self.most
     }
 
-    /// How many there are.
+    /// Number of connections.
     fn len(&self) -> usize {
         self.slots.len()
     }
@@ -210,7 +214,8 @@ impl ServerConnections {
         self.len() - self.admission.len() - self.refused
     }
 
-    /// Keeps a connection without a slot open until its first request, if few others are.
+    /// Keeps a connection without a slot open until its first request, unless [`MOST_REFUSED`] such connections are
+    /// open.
     fn refuse(&mut self, now: Instant, pacer: &Pacer, socket: OwnedFd, from: Source) {
         if self.refused >= MOST_REFUSED {
             return;
@@ -229,7 +234,7 @@ impl ServerConnections {
         self.slots.get(place).is_some_and(|connection| connection.is_refused)
     }
 
-    /// Whether the connection has left the slots of strangers.
+    /// Whether the peer is validated, and has a slot.
     pub fn is_proven(&self, place: usize) -> bool {
         self.slots.get(place).is_some_and(|connection| connection.is_proven && !connection.is_refused)
     }
@@ -243,7 +248,8 @@ impl ServerConnections {
         }
     }
 
-    /// Moves the connection out of the slots of strangers. `false` if there is no slot for a known peer.
+    /// Validates the peer of a connection, and moves it to the slots of validated peers. Returns false if none of these
+    /// is free.
     pub fn prove(&mut self, place: usize) -> bool {
         let slot = self.slots.get(place).and_then(|connection| connection.slot);
         let Some(slot) = slot else { return true };
@@ -258,7 +264,7 @@ impl ServerConnections {
         false
     }
 
-    /// Sends a last message over a connection, which is closed after it.
+    /// Sends a last message over a connection, and then closes the connection.
     pub fn turn_away(&mut self, place: usize, last: &Message) {
         self.finish(place);
         let Some(connection) = self.slots.get_mut(place) else { return };
@@ -302,7 +308,8 @@ impl ServerConnections {
         Ok(place)
     }
 
-    /// Sends a request, or a response with its status, over the connection with a peer, which is opened if there is none.
+    /// Sends a request, or a response with its status, over the connection with a peer, which is opened if there is
+    /// none.
     ///
     /// # Errors
     /// Why the message cannot be sent.
@@ -346,7 +353,7 @@ impl ServerConnections {
         self.slots.get(place).map(|connection| (place, connection.has_finished))
     }
 
-    /// The place of the connection with a peer.
+    /// The index of the connection with a peer.
     pub fn slot_of(&self, peer: Source) -> Option<usize> {
         self.place_of(peer).map(|(place, _)| place)
     }
@@ -366,7 +373,7 @@ impl ServerConnections {
         to: Source,
         opening: &Opening<'_>,
     ) -> Result<usize, SendError> {
-        // An eighth is left to those that peers open.
+        // An eighth of all connections is reserved for those that peers open.
         let opened = self.opened();
         if opened + self.admission.len() >= self.most || opened >= self.most - self.most / 8 {
             return Err(SendError::TooManyConnections);
@@ -401,7 +408,7 @@ impl ServerConnections {
         }
     }
 
-    /// Whether some connections can continue at once.
+    /// Whether a connection may have more received bytes.
     pub fn has_more(&self) -> bool {
         !self.go_on.is_empty()
     }
@@ -426,7 +433,8 @@ impl ServerConnections {
             } else {
                 None
             };
-            // A pinging peer gets its pong. A peer that has finished is flushed, and closed if nothing is left.
+            // Flushing sends the pongs. It also closes the connection if the peer has closed its sending direction and
+            // nothing is left to send.
             let is_due = connection.stream.has_unsent() || connection.has_finished;
             if is_due && !std::mem::replace(&mut connection.is_dirty, true) {
                 self.dirty.push(place);
@@ -446,13 +454,14 @@ impl ServerConnections {
         }
     }
 
-    /// Ends a failed connection. If the peer had closed its sending direction and no longer receives, it counts as closed by the peer.
+    /// Ends a failed connection. If the peer had already closed its sending direction, the connection counts as closed
+    /// by the peer.
     fn fail(&mut self, place: usize, error: &StreamError) {
         let has_finished = self.slots.get(place).is_some_and(|connection| connection.has_finished);
         self.end(place, (!has_finished).then(|| error.into()));
     }
 
-    /// Records an unreadable message. After too many of them the connection is closed.
+    /// Records a message that could not be parsed. After too many of them the connection is closed.
     pub fn unreadable(&mut self, place: usize) {
         let Some(connection) = self.slots.get_mut(place) else { return };
         connection.unreadable += 1;
@@ -483,7 +492,7 @@ impl ServerConnections {
         }
     }
 
-    /// Updates the memory of a connection.
+    /// Updates the reserved memory of a connection.
     ///
     /// # Errors
     /// If the memory of all connections exceeds the limit.
@@ -512,12 +521,12 @@ impl ServerConnections {
         }
     }
 
-    /// ServerConnections that have opened or ended since the last call.
+    /// Connections that have opened or ended since the last call.
     pub fn take_changes(&mut self) -> Vec<ConnectionChange> {
         self.changes.as_mut().map(std::mem::take).unwrap_or_default()
     }
 
-    /// Messages that have not left because their connection is over, each with the reason.
+    /// Messages that were not sent because their connection has ended, each with the reason.
     pub fn take_unsent(&mut self) -> Vec<(Bytes, ConnectionEnd)> {
         std::mem::take(&mut self.unsent)
     }
@@ -552,7 +561,7 @@ impl ServerConnections {
     }
 }
 
-/// The slots of connections that peers open.
+/// The limits of the connections that peers open.
 fn slot_limits(most: usize, limits: &Limits) -> SlotLimits {
     let slots = if limits.shared { SlotLimits::shared(most) } else { SlotLimits::unshared(most) };
     slots.set(limits.per_address, limits.per_group)

@@ -13,16 +13,16 @@ use crate::send_batch::OutgoingDatagram;
 use netrig_host::socket::{LONGEST_DATAGRAM, SocketError, is_loss};
 use netrig_host::sys::{MESSAGES, ReceiveBatch};
 
-/// Requested receive buffer, bytes; the system may grant less. A call needs a few kilobytes, so that thousands can arrive
-/// while the server is busy.
+/// Requested receive buffer, bytes; the system may grant less. A call takes a few kilobytes, so the buffer holds the
+/// messages of thousands of calls while the server is busy.
 const RECEIVE_BUFFER: u32 = 16 << 20;
 
-/// A UDP socket on which a server listens. Outgoing datagrams are collected, so that one system call sends many.
+/// A UDP socket on which a server listens. Outgoing datagrams are queued, so that one system call sends many.
 pub(super) struct DatagramPoint {
     socket: DatagramSocket,
     /// Whether there may be datagrams to read.
     pub ready: bool,
-    /// All queued bytes, and the destination and the end of each datagram.
+    /// The bytes of all queued datagrams, one after the other.
     outgoing: Vec<u8>,
     queued: Vec<QueuedDatagram>,
 }
@@ -31,12 +31,13 @@ pub(super) struct DatagramPoint {
 struct QueuedDatagram {
     to: SocketAddr,
     end: usize,
-    /// A hash of its Call-ID: the messages of a call keep their order. Equal hashes only keep two calls in order.
+    /// A hash of the Call-ID, so that the messages of a call keep their order. If two calls have the same hash, all
+    /// messages of both keep their order.
     order_key: Option<u64>,
 }
 
 impl DatagramPoint {
-    /// Binds the socket to this address alone. With `is_shared`, other sockets may be bound to it, too.
+    /// Binds a socket to this address. With `is_shared`, other sockets may be bound to the same address.
     pub fn open(address: SocketAddr, is_shared: bool) -> Result<Self, SocketError> {
         let socket = DatagramSocket::open_coalesced(address, RECEIVE_BUFFER, is_shared)?;
         Ok(Self { socket, ready: true, outgoing: Vec::new(), queued: Vec::with_capacity(MESSAGES) })
@@ -59,7 +60,7 @@ impl DatagramPoint {
     /// Receives at most one batch. Returns the number of messages, each of which may hold several datagrams.
     pub fn receive(&mut self, batch: &mut ReceiveBatch) -> io::Result<usize> {
         let (count, has_more) = match self.socket.take(batch, MESSAGES) {
-            // ICMP's report on an earlier datagram is no fault of the socket.
+            // An ICMP report on an earlier datagram is not an error of the socket.
             Err(error) if is_loss(&error) => (0, true),
             taken => taken?,
         };
@@ -101,7 +102,7 @@ impl DatagramPoint {
         self.queued.clear();
     }
 
-    /// Datagrams that reached this machine but found no room, since the last call.
+    /// Number of datagrams that were dropped since the last call because the receive buffer was full.
     pub fn take_drops(&mut self) -> io::Result<u64> {
         self.socket.take_drops()
     }

@@ -1,9 +1,10 @@
 //! Hand-over of messages between the threads of a partitioned server.
 //!
-//! Each thread has a server with one partition of the state ([`Partitioning`]), and sockets of its own at addresses that all threads share.
-//! A message that concerns another partition is handed to that thread as it came; what leaves along a connection is handed to the
-//! thread that owns the connection. All that a thread hands to another in one turn is one entry of a channel, so that no message
-//! takes a lock here. A thread never waits for another.
+//! Each thread has a server with one partition of the state ([`Partitioning`]), and its own sockets at addresses that
+//! all threads share. A thread hands a received message that belongs to another partition to the thread of that
+//! partition. It hands a message to be sent over a connection to the thread that owns the connection. All items that a
+//! thread hands to another in one turn of its loop form one entry of a channel, so that there is no lock per message.
+//! Threads never wait for each other.
 
 use std::collections::HashMap;
 use std::net::SocketAddr;
@@ -18,45 +19,46 @@ use netrig_sip::server::Source;
 use netrig_sip::{Host, Status};
 use rustix::event::{EventfdFlags, eventfd};
 
-/// Most bytes that wait for one thread, including their entries.
+/// Maximum number of bytes in the queue to one thread, including their entries.
 const MOST_WAITING: usize = 16 << 20;
 
-/// An item that one thread hands to another. Some items have the bytes of a message.
+/// An item that one thread hands to another. Some kinds of items have a message.
 #[derive(Clone, Debug)]
 pub(super) enum HandoverItem {
     /// A datagram, received at the socket of this index.
     Datagram { from: Source, place: usize },
-    /// A message, received along a connection of the thread that hands it over.
+    /// A message, received over a connection of the thread that hands it over.
     Streamed { from: Source },
     /// A message to be sent over a connection of the receiving thread.
     Outgoing { to: Source, host: Host, status: Option<Status> },
     /// A message that could not be sent.
     Unsent,
-    /// No message: a connection has proved its peer.
+    /// The peer of a connection is validated. The item has no message.
     Proof { of: Source },
-    /// No message: bytes of a connection could not be parsed.
+    /// A message of a connection could not be parsed. The item has no message.
     Unreadable { of: Source },
-    /// No message: a connection has been accepted or opened, or has ended.
+    /// A connection was accepted or opened, or has ended. The item has no message.
     Connection { with: Source, is_open: bool },
-    /// No message: a peer uses UDP at the socket of this index instead of the first that fits.
+    /// A peer uses the UDP socket of this index, which is not the first suitable one. The item has no message.
     Stranger { from: SocketAddr, place: usize },
-    /// A place to which the bindings of the partition have begun or ceased to lead, instead of a message.
+    /// A target that was added to the bindings of the partition, or removed from them. The bytes are the target instead
+    /// of a message.
     Place { is_added: bool },
 }
 
 impl HandoverItem {
-    /// Whether the item is dropped if the queue is full. The sources of all other items are bounded.
+    /// Whether the item is dropped if the queue is full. The number of all other items is limited at their sources.
     const fn is_bounded(&self) -> bool {
         matches!(self, Self::Datagram { .. } | Self::Outgoing { .. })
     }
 }
 
-/// All items that one thread hands to another in one turn.
+/// All items that one thread hands to another in one turn of its loop.
 #[derive(Debug, Default)]
 pub(super) struct HandoverBatch {
-    /// The partition of the thread that hands it over.
+    /// The partition of the sending thread.
     pub by: u32,
-    /// Each item with its message.
+    /// The items, each with the bytes of its message.
     pub items: PackedBytes<HandoverItem>,
 }
 
@@ -83,9 +85,9 @@ pub(super) struct Handover {
     wakeup: Arc<OwnedFd>,
     /// Bytes in `input`.
     waiting: Arc<AtomicUsize>,
-    /// By the index of the partition, this one's included.
+    /// The queues by the index of the partition, including this thread's own partition.
     queues: Vec<PartitionQueue>,
-    /// The partition of the thread that owns the connection with a peer, if it is another thread.
+    /// The partitions of other threads, by the peers whose connections these threads own.
     connection_owners: HashMap<Source, u32>,
     /// Whether `input` may have an entry.
     pub has_input: bool,
@@ -131,12 +133,12 @@ impl Handover {
         self.index
     }
 
-    /// A descriptor that is readable when another thread has handed something over.
+    /// A descriptor that is readable after another thread has handed over a batch.
     pub fn wakeup(&self) -> BorrowedFd<'_> {
         self.wakeup.as_fd()
     }
 
-    /// The partition of a message, if it is another thread's.
+    /// The partition of a message; `None` if it is this thread's or unknown.
     pub fn owner_of(&self, message: &[u8]) -> Option<u32> {
         self.partitioning.partition_of(message).filter(|index| *index != self.index)
     }
@@ -165,13 +167,14 @@ impl Handover {
             let empty = HandoverBatch { by: self.index, ..HandoverBatch::default() };
             let batch = std::mem::replace(&mut queue.next, empty);
             queue.waiting.fetch_add(batch.items.size(), Ordering::Relaxed);
-            // A thread that has ended needs nothing more. The write fails if the counter is full, and then the thread is awake.
+            // Sending fails if the thread has ended. The write fails if the counter is full, and then the thread is
+            // awake.
             let _ = queue.sender.send(batch);
             let _ = rustix::io::write(&queue.wakeup, &1_u64.to_ne_bytes());
         }
     }
 
-    /// Whether the queue of another thread is so long that connections must not be read.
+    /// Whether the queue to another thread is so long that connections must not be read.
     pub fn is_congested(&self) -> bool {
         self.queues.iter().any(PartitionQueue::is_full)
     }
@@ -186,7 +189,7 @@ impl Handover {
         batch
     }
 
-    /// The thread of another partition owns the connection with a peer, or owned it until it ended.
+    /// Records that the thread of partition `owner` owns the connection with a peer, or that this connection has ended.
     pub fn record_connection(&mut self, with: Source, owner: u32, is_open: bool) {
         if is_open {
             self.connection_owners.insert(with, owner);
@@ -195,7 +198,8 @@ impl Handover {
         }
     }
 
-    /// The partition whose thread owns the connection with a peer, if another one does.
+    /// The partition of the thread that owns the connection with a peer; `None` if it is this thread or there is no
+    /// connection.
     pub fn connection_owner(&self, peer: Source) -> Option<u32> {
         self.connection_owners.get(&peer).copied()
     }
@@ -239,8 +243,8 @@ mod tests {
         assert!(second.receive().is_none() && !second.has_input);
     }
 
-    /// The queue of a stalled thread is bounded: datagrams and messages for its connections are refused, and other threads stop
-    /// reading from connections.
+    /// The queue of a stalled thread is bounded: datagrams and messages for its connections are refused, and other
+    /// threads stop reading from connections.
     #[test]
     fn a_slow_thread_bounds_what_waits_for_it() {
         let [mut first, mut second] = two();

@@ -8,7 +8,7 @@ use netrig_sip::location::{Abilities, Hop, Kind, LocationError, Locator, Records
 
 use netrig_host::HostAddress;
 
-/// Names with their addresses, as in `/etc/hosts`. It uses no DNS.
+/// Host names with their addresses, as in `/etc/hosts`. The DNS is not used.
 #[derive(Clone, Debug, Default)]
 pub struct Names(BTreeMap<String, Vec<HostAddress>>);
 
@@ -18,10 +18,10 @@ pub enum NameError {
     /// A name that is not in the table.
     #[error("no address of `{0}` is known: the table has none, and no DNS is asked")]
     Unknown(String),
-    /// The name has addresses, none of which can be reached from here.
+    /// The name has only addresses of an IP version that the server does not listen on.
     #[error("no address of `{0}` is of an IP version that is listened at")]
     Version(String),
-    /// The URI cannot be reached from here.
+    /// The URI cannot be reached over the transports and IP versions of the listening addresses.
     #[error(transparent)]
     Location(#[from] LocationError),
 }
@@ -32,7 +32,7 @@ impl Names {
         self.0.entry(canonical(name)).or_default().push(address);
     }
 
-    /// Locates a URI (RFC 3263): the first hop to be tried.
+    /// Locates a URI (RFC 3263). Returns the first hop to try.
     ///
     /// # Errors
     /// If the name is unknown, or the URI cannot be reached.
@@ -59,7 +59,7 @@ impl Names {
         }
         let hop = locator.next_hop();
         let hop = hop.ok_or_else(|| unknown.map_or(NameError::Version(asked), NameError::Unknown))?;
-        // A record has only an address; the table has its interface.
+        // A DNS record has no interface of a link-local address; the table has it.
         let host = known.into_iter().find(|host| host.ip() == hop.address.ip());
         Ok(Hop { address: host.map_or(hop.address, |host| host.at(hop.address.port())), ..hop })
     }

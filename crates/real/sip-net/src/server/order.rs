@@ -16,10 +16,11 @@ use netrig_host::socket::SocketError;
 use netrig_host::tls::{self, Identity, TlsError, Trust};
 use netrig_host::{DescriptorShortage, connections_within};
 
-/// Default of the most connections.
+/// Default limit of simultaneous connections.
 const CONNECTIONS: usize = 10_000;
 
-/// Descriptors beside those of connections with a slot: files, sockets, the pacer's, and connections that wait for a 503.
+/// Number of descriptors in addition to those of connections with a slot: files, sockets, the pacer, and connections
+/// without a slot that wait for a 503.
 const OTHER_DESCRIPTORS: u64 = 64 + MOST_REFUSED as u64;
 
 /// The configuration of a server's sockets.
@@ -29,11 +30,11 @@ pub struct SocketsOrder {
     pub listen: Vec<ListeningPoint>,
     /// The server's certificate and key; needed to listen over TLS.
     pub identity: Option<Identity>,
-    /// Clients over TLS must show a certificate of one of these authorities.
+    /// If given, TLS clients must present a certificate of one of these authorities.
     pub clients: Option<Arc<RootCertStore>>,
-    /// Trusted authorities for connections that the server opens over TLS; none by default.
+    /// Trusted authorities for TLS connections that the server opens. Without them it opens none.
     pub trust: Option<Trust>,
-    /// The addresses of names.
+    /// The table of host names and their addresses.
     pub names: Names,
     /// Distribution of the delay of each response.
     pub delay: Option<SpanDistribution>,
@@ -68,12 +69,12 @@ pub enum ServeError {
     Descriptors {
         /// Number of connections.
         connections: usize,
-        /// Descriptors that are needed in all.
+        /// Number of descriptors that the process needs.
         needed: u64,
-        /// Descriptors that the process may have.
+        /// Number of descriptors that the process may have.
         allowed: u64,
     },
-    /// A TLS address without a certificate and key.
+    /// A TLS listening address is given, but no certificate and key.
     #[error("{0} needs a certificate and its key")]
     NoIdentity(ListeningPoint),
     /// The TLS configuration is invalid.
@@ -93,13 +94,14 @@ pub(super) fn kernel(what: &'static str) -> impl FnOnce(io::Error) -> ServeError
     move |source| ServeError::Kernel { what, source }
 }
 
-/// The limit of connections, after the process has requested the descriptors for them.
+/// Requests the descriptors for `wanted` connections, and returns the limit of connections that they allow. A shortage
+/// is an error if `wanted` is given.
 pub(super) fn allowed_connections(
     wanted: Option<usize>,
 ) -> Result<(usize, Option<DescriptorShortage>), ServeError> {
     let connections = wanted.unwrap_or(CONNECTIONS);
     match connections_within(connections, 1, OTHER_DESCRIPTORS) {
-        // A server without any connection is useless.
+        // The default limit may be reduced, but not to zero.
         (held, Some(DescriptorShortage { allowed, needed, .. })) if wanted.is_some() || held == 0 => {
             Err(ServeError::Descriptors { connections, needed, allowed })
         }

@@ -1,4 +1,4 @@
-//! The sockets of a server that several threads run.
+//! The sockets of a server that runs on several threads.
 
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -18,7 +18,7 @@ use crate::ListeningPoint;
 use crate::tap::MessageTap;
 use netrig_host::DescriptorShortage;
 
-/// The sockets of each thread, at the same addresses. With one thread they are those of an undivided server.
+/// The sockets of all threads. Each thread has its own sockets, bound to the same addresses.
 pub struct PartitionedSockets {
     threads: Vec<Sockets>,
     shortage: Option<DescriptorShortage>,
@@ -31,8 +31,8 @@ impl PartitionedSockets {
     /// # Errors
     /// If a socket cannot be opened with its options.
     pub fn open(order: SocketsOrder, partitioning: &Partitioning) -> Result<Self, ServeError> {
-        // A socket that shares its address does not detect a sharing socket of another program. These exclusive sockets detect it,
-        // and have the system choose the ports.
+        // A shared socket can be bound although another program has a shared socket at the same address. Therefore
+        // exclusive sockets are opened first: they detect other programs, and the system chooses their ports.
         let whole = Sockets::open(order.clone())?;
         let shortage = whole.shortage();
         if partitioning.count() == 1 {
@@ -71,17 +71,17 @@ impl PartitionedSockets {
         Self { watcher: Some(Box::new(watcher)), ..self }
     }
 
-    /// Each thread passes each message that it receives or sends to a tap of its own.
+    /// Gives each thread its own tap, which gets all messages that the thread receives or sends.
     #[must_use]
     pub fn tapped(self, mut tap: impl FnMut() -> Box<dyn MessageTap>) -> Self {
         Self { threads: self.threads.into_iter().map(|thread| thread.tapped(tap())).collect(), ..self }
     }
 
-    /// As [`Sockets::serve`], with the server of each partition, in order, on a thread of its own. If one thread ends, all end.
-    /// Returns the counts of all threads.
+    /// As [`Sockets::serve`]. `servers` has the server of each partition in order; each runs on its own thread. If one
+    /// thread ends, all end. Returns the counts of all threads.
     ///
     /// # Errors
-    /// The errors of [`Sockets::serve`].
+    /// As [`Sockets::serve`].
     pub fn serve(
         self,
         mut servers: Vec<Box<dyn Server>>,
@@ -121,7 +121,7 @@ impl PartitionedSockets {
     }
 }
 
-/// Sets a flag when a thread ends or panics.
+/// Sets a flag when it is dropped, at the end of a thread or when it panics.
 struct SetAtEnd<'a>(&'a AtomicBool);
 
 impl Drop for SetAtEnd<'_> {
@@ -130,7 +130,7 @@ impl Drop for SetAtEnd<'_> {
     }
 }
 
-/// Has the first thread pass the counts of all threads to the watcher.
+/// Sets the watchers of the threads so that the first thread passes the counts of all threads to `watcher`.
 fn watched_together(threads: Vec<Sockets>, watcher: Watcher) -> Vec<Sockets> {
     let so_far = Arc::new(Mutex::new(vec![Tally::default(); threads.len()]));
     let mut watcher = Some(watcher);

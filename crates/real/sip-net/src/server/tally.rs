@@ -7,7 +7,8 @@ use netrig_core::counts;
 use netrig_sip::{Message, Method};
 use serde::Serialize;
 
-/// Most distinct reasons that are counted. Further ones, which hostile peers may invent, count as one.
+/// Maximum number of distinct reasons that are counted. Any further reasons, which hostile peers can invent, share one
+/// count.
 const MOST_REASONS: usize = 64;
 
 counts! {
@@ -20,11 +21,11 @@ counts! {
         pub sent: Messages,
         /// Messages that could not be sent, or whose connection failed before they were sent, by the reason.
         pub unsent: Reasons,
-        /// Bytes received that are no SIP message, by the reason.
+        /// Received datagrams and messages that could not be parsed, by the reason.
         pub unreadable: Reasons,
         /// Keep-alives received (RFC 5626 section 3.5.1).
         pub keep_alives: u64,
-        /// Datagrams that reached this machine, but for which the sockets, or the queue to another thread, had no room.
+        /// Datagrams dropped because the receive buffer of the socket, or the queue to another thread, was full.
         pub socket_drops: u64,
         /// Connections.
         pub connections: ConnectionTally,
@@ -46,11 +47,11 @@ counts! {
     pub struct ConnectionTally {
         /// Connections that peers opened.
         pub accepted: u64,
-        /// Connections of peers that got no slot, because there were too many.
+        /// Connections of peers that got no slot because a limit was reached.
         pub refused: u64,
         /// Connections that the server opened.
         pub opened: u64,
-        /// Connections that ended for another reason than a close by the peer, by the reason.
+        /// Connections that the peer did not close, by the reason of their end.
         pub broken: Reasons,
     }
 }
@@ -69,7 +70,7 @@ impl AddAssign<&Self> for Reasons {
 }
 
 impl Reasons {
-    /// Counts a reason once more.
+    /// Adds one to the count of a reason.
     pub fn count(&mut self, why: impl Into<String>) {
         let mut why = why.into();
         if self.0.len() >= MOST_REASONS && !self.0.contains_key(&why) {
@@ -112,13 +113,13 @@ impl Messages {
         *self.responses.entry(CLASSES[usize::from(code / 100).clamp(1, 6) - 1]).or_default() += 1;
     }
 
-    /// Requests and responses.
+    /// Number of all requests and responses.
     pub fn total(&self) -> u64 {
         self.requests.values().chain(self.responses.values()).sum()
     }
 }
 
-/// The name of a known method, or `other`: invented methods must not add names.
+/// The name of a known method, or `other`, so that invented methods do not add entries.
 fn name_of(method: &Method) -> &'static str {
     match method {
         Method::Invite => "INVITE",

@@ -9,12 +9,12 @@ use serde::Serialize;
 use super::Tally;
 use crate::tap::KeptMessages;
 
-/// The document of a server.
+/// The JSON document of a server.
 #[derive(Debug, Serialize)]
 pub struct ServerDocument<'a, T> {
     /// The server.
     pub server: &'a str,
-    /// Where it listened.
+    /// The listening addresses.
     pub listens: &'a [String],
     /// Its counts.
     #[serde(flatten)]
@@ -33,7 +33,7 @@ impl ServerDocument<'_, Tally> {
 }
 
 impl Tally {
-    /// A table of messages, and a line for each thing that went wrong.
+    /// A table of message counts, and a line for each kind of failure.
     pub fn text(&self) -> String {
         let mut text = String::new();
         let mut table = AlignedTable::list("lrr");
@@ -67,7 +67,7 @@ impl Tally {
     }
 }
 
-/// The names of both with their counts.
+/// The names in either map, each with both counts.
 fn joined<'a>(
     received: &'a BTreeMap<&'static str, u64>,
     sent: &'a BTreeMap<&'static str, u64>,

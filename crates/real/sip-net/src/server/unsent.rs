@@ -1,4 +1,4 @@
-//! Why a message does not leave, and why a connection ends.
+//! Why a message is not sent, and why a connection ends.
 
 use std::io;
 use std::net::SocketAddr;
@@ -9,7 +9,8 @@ use netrig_sip::server::Source;
 use super::names::NameError;
 use crate::StreamError;
 
-/// Why a message is not sent. The texts have few variants, because they are counted.
+/// Why a message is not sent. The reasons are counted by their text, so the texts have no variable parts with many
+/// values.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub(super) enum SendError {
     #[error(transparent)]
@@ -59,7 +60,7 @@ pub(super) enum ConnectionEnd {
     NoRoom,
     #[error("{0}")]
     Kernel(io::ErrorKind),
-    /// The description of TLS.
+    /// The error text of the TLS library.
     #[error("{0}")]
     Tls(String),
 }

@@ -1,4 +1,4 @@
-//! The corpus of messages of the DNS.
+//! Replays the fuzz corpus of DNS messages.
 
 use netrig_test_support::corpus::replay;
 

@@ -1,4 +1,4 @@
-//! The line of a user agent that a person controls.
+//! Tests of `Line`, the socket of a user agent that a person controls.
 
 use std::io::{Read as _, Write as _};
 use std::net::{TcpListener, UdpSocket};
@@ -10,7 +10,7 @@ use netrig_sip_net::{Line, StreamError, Transport};
 const REQUEST: &[u8] = b"OPTIONS sip:a SIP/2.0\r\nContent-Length: 0\r\n\r\n";
 const RESPONSE: &[u8] = b"SIP/2.0 200 OK\r\nContent-Length: 0\r\n\r\n";
 
-/// The messages that arrive within ten seconds; the first of them ends the wait.
+/// The first messages that arrive, within at most ten seconds.
 fn received(line: &mut Line) -> Vec<Bytes> {
     for _ in 0..100 {
         let came = line.receive(Duration::from_millis(100)).unwrap();
@@ -29,7 +29,7 @@ fn a_line_over_datagrams_leads_to_its_server_and_back() {
     let mut buffer = [0; 100];
     let (length, from) = server.recv_from(&mut buffer).unwrap();
     assert_eq!((&buffer[..length], from), (REQUEST, line.local()));
-    // Another host's message is no answer of the server.
+    // A message of another host is ignored.
     UdpSocket::bind("127.0.0.2:0").unwrap().send_to(REQUEST, from).unwrap();
     server.send_to(RESPONSE, from).unwrap();
     assert_eq!(received(&mut line), [RESPONSE]);

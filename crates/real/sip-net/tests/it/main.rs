@@ -1,4 +1,4 @@
-//! Tests of the crate by its public interface.
+//! Tests of the public interface of the crate.
 #![allow(
     clippy::unwrap_used,
     clippy::disallowed_types,

@@ -53,7 +53,7 @@ impl Client {
         Self::Stream(Box::new(stream), transport, Vec::new())
     }
 
-    /// A TCP connection from an address of this host.
+    /// A client with a TCP connection from the address `local`.
     fn tcp_from(local: [u8; 4], to: SocketAddr) -> Self {
         let stream = SipStream::connect((local, 0).into(), to, None, Bounds::default()).unwrap();
         Self::Stream(Box::new(stream), Transport::Tcp, Vec::new())
@@ -101,7 +101,7 @@ impl Client {
                             came.push(bytes);
                         }
                     });
-                    // The end of the connection may arrive with its last message.
+                    // The end of the connection may be reported together with the last message.
                     if came.is_empty() {
                         received.unwrap();
                         stream.flush().unwrap();
@@ -124,7 +124,7 @@ impl Client {
         }
     }
 
-    /// The next message over UDP, which must be a response, if it arrives in time.
+    /// The next message over UDP, which must be a response; `None` if none arrives in time.
     fn answer_within(&mut self, patience: StdDuration) -> Option<Response> {
         let Self::Datagrams(socket, _) = self else { panic!("over UDP") };
         socket.set_read_timeout(Some(patience)).unwrap();
@@ -172,9 +172,11 @@ fn calls_go_through(threads: u8) {
     let running = Running::threaded(sockets(&points), server(machine()), threads);
     for ((transport, address), number) in running.listens.clone().into_iter().zip(1..) {
         let mut client = Client::new(transport, address);
-        // Each is its own call: a request that arrives on two paths is refused (RFC 3261 section 8.2.2.2).
+        // Each client makes a different call, because the same request from two sources is refused (RFC 3261 section
+        // 8.2.2.2).
         let mut invite = client.request(Method::Invite, &format!("sip:bob@{address}"), number);
-        // The answer with its description must fit into three times the bytes that the unproven address sent.
+        // The response with its session description must not exceed three times the bytes that the unvalidated address
+        // sent.
         invite.headers.push(Name::Subject, "x".repeat(400));
         client.send(invite.clone());
         let answer = client.answer();
@@ -268,7 +270,7 @@ fn a_proxy_stands_between_transports(threads: u8) {
     let sockets = SocketsOrder { names, ..sockets(&["udp:127.0.0.1:0", "tcp:127.0.0.1:0"]) };
     let contact =
         format!("sip:{{user}}@callee.example:{};transport=tcp", callee.local_addr().unwrap().port());
-    // One is in a zone without the host, and one where no server listens.
+    // One contact has a host name that is not in the table. At the other, no server listens.
     let unused = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
     let refused = format!("sip:x@{unused};transport=tcp");
     let user = |name: &str, contact: Option<&str>| User {
@@ -317,11 +319,11 @@ fn a_proxy_stands_between_transports(threads: u8) {
     assert_eq!(tally.connections.accepted, 0);
 }
 
-/// RFC 3261 section 18.1.1.
+/// RFC 3261 section 18.1.1: a request that is too long for UDP is sent over TCP.
 #[test]
 fn a_long_request_goes_over_tcp_where_somebody_takes_it() {
     let points = ["udp:127.0.0.1:0", "tcp:127.0.0.1:0"];
-    // The port is taken for TCP from the start, but without a listener.
+    // Reserves a TCP port without listening on it.
     let port = || {
         let streams = rustix::net::socket(AddressFamily::INET, SocketType::STREAM, None).unwrap();
         rustix::net::bind(&streams, &SocketAddr::from(([127, 0, 0, 1], 0))).unwrap();
@@ -387,8 +389,8 @@ fn is_closed(mut stream: &TcpStream) -> bool {
     }
 }
 
-/// A TCP client may close its sending direction and still receive (RFC 9293 section 3.6). Its last request is answered, however
-/// late, and its connection ends with the last answer.
+/// A TCP client may close its sending direction and still receive (RFC 9293 section 3.6). Its last request is answered
+/// even if the response is delayed, and its connection is closed after the last response.
 #[test]
 fn a_client_that_half_closes_is_answered() {
     let sockets = SocketsOrder { delay: Some("100 ms".parse().unwrap()), ..sockets(&["tcp:127.0.0.1:0"]) };
@@ -406,7 +408,7 @@ fn a_client_that_half_closes_is_answered() {
     let mut answers = String::new();
     stream.read_to_string(&mut answers).unwrap();
     assert_eq!(answers.matches("SIP/2.0 200 OK").count(), 2, "{answers}");
-    // A connection without a pending request is closed as soon as its peer has finished.
+    // A connection without a pending request is closed as soon as the peer closes its sending direction.
     let silent = TcpStream::connect(running.address(Transport::Tcp)).unwrap();
     silent.shutdown(Shutdown::Write).unwrap();
     assert!(is_closed(&silent));
@@ -426,7 +428,7 @@ fn hostile_peers_lose_their_connections_and_others_are_served() {
     let connect = |to: SocketAddr| TcpStream::connect(to).unwrap();
     let say = |bytes: &[u8]| {
         let mut stream = connect(tcp);
-        // The server may close the connection in the middle of it.
+        // The server may close the connection before all bytes are written.
         let _ = stream.write_all(bytes);
         assert!(is_closed(&stream));
     };
@@ -435,7 +437,7 @@ fn hostile_peers_lose_their_connections_and_others_are_served() {
     say(&b"nonsense\r\nContent-Length: 0\r\n\r\n".repeat(20));
     say(b"OPTIONS sip:a SI");
     assert!(is_closed(&connect(running.address(Transport::Tls))), "no handshake comes");
-    // Too many at once: the last is refused, and the others stay.
+    // If there are too many connections, the last one is refused, and the others stay open.
     let kept: Vec<TcpStream> = (0..3).map(|_| connect(tcp)).collect();
     assert!(is_closed(&connect(tcp)));
     // A connection whose peer receives nothing is closed.
@@ -447,7 +449,7 @@ fn hostile_peers_lose_their_connections_and_others_are_served() {
              From: <sip:a@b>;tag=1\r\nTo: <sip:c@d>\r\nCall-ID: {number}\r\nCSeq: 1 OPTIONS\r\nX: {}\r\nContent-Length: 0\r\n\r\n",
             "x".repeat(5000)
         );
-        // The response is as long as its path.
+        // The response copies the long From header field.
         text.replace("From: <sip:a@b>", &format!("From: \"{}\" <sip:a@b>", "y".repeat(4000)))
     };
     let broke = (0..1_000_000).any(|number| greedy.write_all(options(number).as_bytes()).is_err());
@@ -494,7 +496,7 @@ fn a_connection_beyond_the_limit_of_its_address_gets_503() {
     assert_eq!((connections.accepted, connections.refused), (3, 1), "{connections:?}");
 }
 
-/// Messages without credentials do not take connections out of the slots of strangers.
+/// Messages without credentials do not validate the peer of a connection.
 #[test]
 fn strangers_without_a_password_do_not_shut_out_a_user() {
     let bob = User { name: "bob".into(), password: "zanzibar".into(), contact: None };
@@ -531,7 +533,7 @@ fn strangers_without_a_password_do_not_shut_out_a_user() {
     assert_eq!((connections.accepted, connections.refused), (17, 0), "{connections:?}");
 }
 
-/// Only a message that can be parsed takes a connection out of the slots of strangers.
+/// Only a message that can be parsed validates the peer of a connection.
 #[test]
 fn what_is_no_sip_proves_no_connection() {
     let limits = Limits { connections: Some(16), shared: true, ..Limits::default() };
@@ -557,7 +559,8 @@ fn what_is_no_sip_proves_no_connection() {
     assert_eq!((connections.accepted, connections.refused), (17, 0), "{connections:?}");
 }
 
-/// The ACK, the BYE and a second INVITE of a call have another source address than the INVITE: the kernel gives them to any thread.
+/// The ACK, the BYE and a second INVITE of a call have a source address other than that of the INVITE, so the kernel
+/// may pass them to another thread.
 #[test]
 fn all_messages_of_a_call_reach_the_thread_that_has_it() {
     const CALLS: u32 = 24;
@@ -593,8 +596,8 @@ fn all_messages_of_a_call_reach_the_thread_that_has_it() {
     assert_eq!((tally.connections.accepted, tally.unreadable.total()), (u64::from(2 * CALLS), 0));
 }
 
-/// A user is called over the connection of the registration, whichever thread has it. If that connection is gone, the caller gets
-/// an error.
+/// A call to a user takes the connection of the registration, even if another thread owns that connection. If the
+/// connection has ended, the caller gets an error.
 #[test]
 fn a_user_is_reached_along_a_connection_of_another_thread() {
     let order = ServerOrder {
@@ -606,7 +609,7 @@ fn a_user_is_reached_along_a_connection_of_another_thread() {
     let mut caller = Client::new(Transport::Udp, udp);
     for number in 1..=16 {
         let (user, mut callee) = (format!("user{number}"), Client::new(Transport::Tcp, tcp));
-        // Requests within a call have the contact as Request-URI, with another user.
+        // Requests within a call have the contact as Request-URI. Its user part differs from the user's name.
         let contact = format!("sip:line{number}@{};transport=tcp", callee.local());
         let mut register = callee.request(Method::Register, "sip:example.com", number);
         register.headers.set(Name::To, format!("<sip:{user}@example.com>"));
@@ -633,7 +636,7 @@ fn a_user_is_reached_along_a_connection_of_another_thread() {
         let mut bye = dialog.request(Method::Bye).unwrap();
         bye.headers.push_front(Name::Via, caller.via(&format!("bye{number}")));
         caller.send(bye);
-        // A request of a stranger goes to a contact of a user.
+        // A caller without a dialog sends a request to the contact of a user.
         caller.send(caller.request(Method::Options, &contact, 300 + number));
         for (method, answers) in [(Method::Ack, false), (Method::Bye, true), (Method::Options, true)] {
             let Message::Request(request) = callee.receive() else { panic!("a request comes") };
@@ -644,8 +647,8 @@ fn a_user_is_reached_along_a_connection_of_another_thread() {
             }
         }
         drop(callee);
-        // A request that was sent before the server noticed the end of the connection is lost, and a proxy does not answer 408 to it (RFC
-        // 4320 section 4.2).
+        // If the server has not yet noticed the end of the connection, the request is lost, and a proxy does not send
+        // 408 for it (RFC 4320 section 4.2).
         let mut other = Client::new(Transport::Udp, udp);
         let gone = (1..).find_map(|again| {
             other.send(other.request(Method::Options, &uri, 1000 * again + number));
@@ -657,7 +660,7 @@ fn a_user_is_reached_along_a_connection_of_another_thread() {
     assert_eq!(running.finish().connections.accepted, 16);
 }
 
-/// `SO_REUSEPORT` does not let a second server share the address.
+/// A second server cannot listen on the address, although its threads share it with `SO_REUSEPORT`.
 #[test]
 fn an_address_that_several_threads_share_is_taken() {
     let running = Running::threaded(sockets(&["udp:127.0.0.1:0", "tcp:127.0.0.1:0"]), server(machine()), 2);

@@ -1,4 +1,4 @@
-//! A SIP server on sockets of the loopback interface, on a thread of its own, for the duration of a test.
+//! A SIP server on the loopback interface, which runs in another thread until the end of a test.
 
 use std::net::SocketAddr;
 use std::num::NonZeroU8;
@@ -87,7 +87,7 @@ impl Drop for Running {
     }
 }
 
-/// Sockets at these points.
+/// The order of sockets at these listening points.
 pub fn sockets(points: &[&str]) -> SocketsOrder {
     SocketsOrder {
         listen: points.iter().map(|point| point.parse().unwrap()).collect(),
@@ -101,7 +101,7 @@ pub fn sockets(points: &[&str]) -> SocketsOrder {
     }
 }
 
-/// A server without users of its own.
+/// The order of a server without users.
 pub fn server(role: Role) -> ServerOrder {
     ServerOrder {
         role,

@@ -1,4 +1,4 @@
-//! What a SIP server sends over UDP to a stranger: an address without proof.
+//! What SIP and DNS servers send over UDP to a stranger, which is an unvalidated address.
 #![allow(
     clippy::disallowed_types,
     clippy::disallowed_methods,
@@ -34,7 +34,7 @@ fn request(method: &str, to: SocketAddr, from: SocketAddr, more: &str) -> Vec<u8
     .into_bytes()
 }
 
-/// Sixteen long contacts of one user, registered from an address of their own.
+/// Registers sixteen long contacts of one user, from an address that no other part of the test uses.
 fn register_many(to: SocketAddr) {
     let socket = UdpSocket::bind((Ipv4Addr::new(127, 7, 8, 1), 0)).unwrap();
     let from = socket.local_addr().unwrap();
@@ -48,7 +48,7 @@ fn register_many(to: SocketAddr) {
     }
 }
 
-/// Timers for which all retransmissions fit into a second.
+/// Timers so short that all retransmissions fit into a second.
 fn fast() -> Timing {
     let default = Timing::default();
     Timing { t1: Duration::from_millis(10), t2: Duration::from_millis(40), ..default }
@@ -117,15 +117,15 @@ fn no_sip_server_sends_a_stranger_more_than_three_times_what_came() {
         rows.extend(strangers.iter().map(|stranger| stranger.row(name)));
         let own = &rows[rows.len() - strangers.len()..];
         let answered = own.iter().filter(|row| row.datagrams > 0).count();
-        // The stateless proxy forwards requests, and the others answer.
+        // The stateless proxy only forwards requests. All other servers answer them.
         assert!(answered > 0 || name == "stateless-proxy", "{name} answers strangers");
         running.finish();
     }
     stranger_table::check("SIP servers", &rows);
 }
 
-/// The sender of a datagram chooses the transport in its `Via`. A response to it, or a response without a request, opens no
-/// connection to an address that the datagram names.
+/// The sender of a datagram chooses the transport in its `Via`. Neither the response to such a datagram nor a response
+/// without a request may open a connection to an address in the datagram.
 #[test]
 fn a_datagram_of_a_stranger_opens_no_connection() {
     let carol =
@@ -247,7 +247,8 @@ fn who_has_proved_who_it_is_gets_its_whole_list() {
     running.finish();
 }
 
-/// The server checks its duration and its stop flag between batches, however many queries wait, and answers other clients.
+/// However many queries wait, the server checks its duration and its stop flag between batches, and answers other
+/// clients.
 #[test]
 fn a_flood_of_questions_ends_with_the_server() {
     for by_flag in [false, true] {
@@ -270,7 +271,7 @@ fn a_flood_of_questions_ends_with_the_server() {
                 std::thread::spawn(move || {
                     let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
                     let until = StdInstant::now() + StdDuration::from_secs(60);
-                    // It continues until the server has ended.
+                    // The flood continues until the server has ended.
                     while !over.load(Ordering::Relaxed) {
                         assert!(StdInstant::now() < until, "the server ends while it is flooded");
                         let _ = socket.send_to(&question, to);
@@ -284,7 +285,7 @@ fn a_flood_of_questions_ends_with_the_server() {
             std::thread::spawn(move || {
                 let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
                 socket.set_read_timeout(Some(StdDuration::from_millis(50))).unwrap();
-                // A query without room among the flood is repeated.
+                // The query is repeated, because it may be dropped during the flood.
                 let is_answered = (0..600).any(|_| {
                     let _ = socket.send_to(&question, to);
                     socket.recv(&mut [0; 512]).is_ok()

@@ -1,4 +1,4 @@
-//! Probes of a path by typical uses: `netrig probe transfer`, `voice` and `video`.
+//! Probes of a path with application traffic: `netrig probe transfer`, `voice` and `video`.
 
 mod transfer;
 mod video;
@@ -14,7 +14,7 @@ pub use transfer::transfer;
 pub use video::video;
 pub use voice::voice;
 
-/// Connects to the receiver of the target.
+/// Connects to the far end at the target.
 fn connect(target: &Target, place: &KeyPlace) -> Result<Remote, Failure> {
     Remote::connect(target.resolve(PORT)?, place.read()?.as_ref()).map_err(failure)
 }

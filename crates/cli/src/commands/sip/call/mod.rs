@@ -21,7 +21,7 @@ use crate::interruption::until_interrupted;
 
 pub use arguments::Call;
 
-/// The longest session description, bytes: a message has to fit into a datagram.
+/// The longest session description, bytes. A message with it must fit into a datagram.
 const LONGEST_DESCRIPTION: u64 = 60_000;
 
 /// One call.
@@ -68,7 +68,8 @@ pub fn call(typed: &Call) -> Result<ExitCode, Failure> {
     })
 }
 
-/// A host as messages name it: the interface of an address of a link means something to this host only (RFC 4007 section 6).
+/// The host as text in messages, without the interface of a link-local address, which is significant on this host only
+/// (RFC 4007 section 6).
 fn without_interface(host: &str) -> String {
     match host.split_once('%') {
         None => host.to_owned(),
@@ -79,7 +80,7 @@ fn without_interface(host: &str) -> String {
     }
 }
 
-/// The caller and the callee.
+/// The configuration of the caller: its URIs, its credentials and its settings.
 fn party(typed: &Call, transport: Transport, host: &str, line: &Line) -> Result<ManualClientConfig, Failure> {
     let parties = &typed.parties;
     let server: Uri = format!("sip:{}", without_interface(host))

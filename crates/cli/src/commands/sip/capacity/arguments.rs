@@ -62,7 +62,7 @@ pub struct CapacitySettings {
 }
 
 impl Capacity {
-    /// The settings: those that were typed, those of the file of settings, and defaults.
+    /// The settings: values of the command line, else those of the file of settings, else defaults.
     pub fn settings(&self) -> Result<CapacitySettings, Failure> {
         let (mut tester, mut load) = (self.tester.clone(), self.load.clone());
         let (mut mode, mut search) = (self.mode.clone(), self.search.clone());
@@ -95,7 +95,7 @@ impl Capacity {
     }
 }
 
-/// The flag of a setting of a search; the setting's own name, if it has no flag.
+/// The flag of a setting of a search, or the name of the setting if it has no flag.
 pub fn typed_name(setting: &str) -> String {
     match setting {
         "test.good" | "test.bad" | "objective" => "the share of failures that --success allows".to_owned(),

@@ -46,7 +46,7 @@ pub fn capacity(typed: &Capacity) -> Result<ExitCode, Failure> {
     let taps = keeper.as_ref().map(|keeper| keeper as &dyn MessageTaps);
     let verdict = drive.carry_out(&first, Steering { stop: &stop, control: None, taps }, &watchers);
     let written = typed.watching.finish(watchers);
-    // The messages of a search that failed are evidence, too.
+    // The kept messages are also finished if the search has failed.
     let messages = keeper.map(Keeper::finish);
     let verdict = verdict.map_err(failure)?;
     let end = SearchEnd {
@@ -63,12 +63,12 @@ pub fn capacity(typed: &Capacity) -> Result<ExitCode, Failure> {
     } else {
         print(table(&order, end, typed.verbose).trim_end())?;
     }
-    // The result is printed even if the last metrics cannot be written.
+    // The result was printed above, even if the last metrics could not be written.
     written?;
     Ok(exit_code(verdict.as_ref()))
 }
 
-/// The search that was asked for, with loads such as `first`.
+/// The order of the search. `first` is the load of its first step.
 fn order<'a>(typed: &Capacity, settings: &'a CapacitySettings, first: &LoadOrder) -> CapacityOrder<'a> {
     let load = |rate, at_most_s, calls| {
         let step = settings.load.step(rate, at_most_s, calls);
@@ -114,7 +114,7 @@ fn gate(order: &LoadOrder, stop: &AtomicBool, watchers: &Watchers) -> Result<Gat
     Ok(report)
 }
 
-/// The exit code: whether a capacity was found, and whether the tester was the limit.
+/// The exit code. It depends on whether a capacity was found and whether the tester was the limit.
 fn exit_code(verdict: Option<&CapacityVerdict>) -> ExitCode {
     match verdict {
         None => ExitCode::from(INTERRUPTED),

@@ -62,7 +62,7 @@ pub fn conform(typed: &Conform) -> Result<ExitCode, Failure> {
     Ok(exit_code(document.interrupted, true, !has_failed))
 }
 
-/// System, kernel and processors.
+/// The operating system, the kernel and the processors of this machine, as text.
 fn machine() -> String {
     let found = provenance(&BUILD, &[]);
     format!("{}, Linux {}, {}, {} processors", found.os, found.kernel, found.cpu, found.cpus)

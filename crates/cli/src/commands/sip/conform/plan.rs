@@ -1,4 +1,4 @@
-//! From what was typed to a plan.
+//! Makes a conformance plan from the command line.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -15,7 +15,7 @@ use super::arguments::{Conform, SetName};
 use crate::failure::Failure;
 use crate::input::{password, random_seed, read};
 
-/// The purposes that were asked for.
+/// The requested test purposes.
 pub fn purposes(typed: &Conform) -> Result<Vec<&'static TestPurpose>, Failure> {
     let selection = PurposeSelection {
         ids: typed.selection.only.clone(),
@@ -28,12 +28,12 @@ pub fn purposes(typed: &Conform) -> Result<Vec<&'static TestPurpose>, Failure> {
     chosen.map_err(|error| Failure::request(format!("{error}; --list shows them all")))
 }
 
-/// The target as it was typed.
+/// The target, as given on the command line.
 pub fn typed_target(typed: &Conform) -> Result<&str, Failure> {
     typed.target.as_deref().ok_or_else(|| Failure::request("expected a server, as in udp:192.0.2.1:5060"))
 }
 
-/// The plan.
+/// The plan of these test purposes.
 pub fn plan(typed: &Conform, purposes: Vec<&'static TestPurpose>) -> Result<ConformancePlan, Failure> {
     let TestedServer { transport, address: server, tls, .. } = typed.reach.server(typed_target(typed)?)?;
     if typed.patience.is_zero() || typed.silence.is_zero() {
@@ -75,7 +75,7 @@ pub fn plan(typed: &Conform, purposes: Vec<&'static TestPurpose>) -> Result<Conf
     })
 }
 
-/// The DNS server that the purposes of RFC 3263 need.
+/// The tester's DNS server, which the test purposes of RFC 3263 need; `None` without `--dns-listen`.
 fn names(typed: &Conform, server: IpAddr) -> Result<Option<Arc<TesterNames>>, Failure> {
     let Some(listen) = typed.names.dns_listen else { return Ok(None) };
     if typed.role != TestedRole::Proxy {
@@ -89,7 +89,7 @@ fn names(typed: &Conform, server: IpAddr) -> Result<Option<Arc<TesterNames>>, Fa
     names.map(|names| Some(Arc::new(names))).map_err(Failure::failed)
 }
 
-/// The host of a domain, and its port.
+/// The host and the port of a domain.
 fn domain(name: &str) -> Result<(Host, Option<u16>), Failure> {
     let uri: Result<Uri, _> = format!("sip:{name}").parse();
     match uri.as_ref().map(Uri::as_sip) {

@@ -36,7 +36,7 @@ pub struct Load {
 }
 
 impl Load {
-    /// The settings: those that were typed, those of the file of settings, and defaults.
+    /// The settings: values of the command line, else those of the file of settings, else defaults.
     pub fn settings(&self) -> Result<(LoadRequest, LoadPeriod), Failure> {
         let (mut tester, mut load, mut period) =
             (self.tester.clone(), self.load.clone(), self.period.clone());
@@ -58,7 +58,7 @@ mod tests {
     use crate::arguments::{self, Arguments};
     use crate::commands::sip::Kind;
 
-    /// Keys of a file that are no flags of `netrig sip load`, and why.
+    /// Keys of experiment files without a flag of `netrig sip load`, each with the reason.
     const NO_FLAGS: [(&str, &str); 14] = [
         ("conform", "`netrig sip conform` tests a server"),
         ("scenario_text", "the file of `--scenario-file` has it"),
@@ -88,7 +88,7 @@ mod tests {
         command.get_arguments().any(|argument| argument.get_long() == Some(&flag))
     }
 
-    /// The names that are values of a flag.
+    /// The names that a flag accepts as values.
     fn typed(command: &Command, flag: &str) -> Vec<String> {
         let flag = command.get_arguments().find(|argument| argument.get_long() == Some(flag)).unwrap();
         sorted(flag.get_possible_values().iter().map(|word| word.get_name().to_owned()).collect())
@@ -99,12 +99,12 @@ mod tests {
         words
     }
 
-    /// The keys of a table of files.
+    /// The keys of a table in experiment files.
     fn keys(schema: &Value, of: &str) -> Vec<String> {
         schema["$defs"][of]["properties"].as_object().unwrap().keys().cloned().collect()
     }
 
-    /// The names that are values in files.
+    /// The names that a key of experiment files accepts as values.
     fn words(schema: &Value, of: &str) -> Vec<String> {
         let all = schema["$defs"][of]["anyOf"].as_array().unwrap().iter();
         sorted(all.filter_map(|one| one["const"].as_str()).map(str::to_owned).collect())
@@ -135,7 +135,7 @@ mod tests {
         assert_eq!(typed(&command(&["sip", "serve", "registrar"]), "digest"), words(&schema, "Digest"));
     }
 
-    /// The plan that a command line makes.
+    /// The plan that results from a command line.
     fn plan_of(flags: &[&str]) -> Plan {
         let words = ["netrig", "sip", "load", "udp:127.0.0.1", "--seed", "1"].iter().chain(flags);
         let arguments::Command::Sip(sip) = Arguments::try_parse_from(words).unwrap().command else {
@@ -146,7 +146,7 @@ mod tests {
         request.order(&period).unwrap().plan
     }
 
-    /// The users of a plan, and what they do when.
+    /// The settings of a plan as text, without its seed.
     fn described(plan: &Plan) -> String {
         let Plan { work, mix, pace, hold, users, count, callee, options, .. } = plan;
         let Plan { description, domain, expires, timing, calls, .. } = plan;

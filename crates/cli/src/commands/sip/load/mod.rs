@@ -20,7 +20,7 @@ use netrig_sip_tester::screen::{KeyEffects, ScreenState};
 
 pub use arguments::Load;
 
-/// Puts a load on a server.
+/// Runs a load on a server.
 pub fn load(arguments: &Load) -> Result<ExitCode, Failure> {
     if arguments.script.scenario_file.is_some() || arguments.script.script.media.is_some() {
         return load_of(arguments);
@@ -37,12 +37,12 @@ pub fn load(arguments: &Load) -> Result<ExitCode, Failure> {
     } else {
         print(load_text::table(&report).trim_end())?;
     }
-    // The result is printed even if the last metrics cannot be written.
+    // The result was printed above, even if the last metrics could not be written.
     written?;
     Ok(exit_code(&report))
 }
 
-/// Carries the load out, with its screen, lines and metrics. The second result is that of the last write of the metrics.
+/// Runs the load with its screen, progress lines and metrics. The second result is that of writing the last metrics.
 fn watched(
     arguments: &Load,
     title: String,
@@ -54,7 +54,7 @@ fn watched(
     let watchers = arguments.watching.open(ScreenState::of(title, order), effects)?;
     let keeping = evidence(&arguments.keeping, &arguments.records)?;
     let taps = keeping.taps();
-    // Without a screen no key is pressed, so the load need not poll for commands.
+    // Without a screen there is no keyboard control, so the load need not poll for changes.
     let control = watchers.has_screen().then_some(&*control);
     let steering = Steering { stop: &stop, control, taps };
     let second = |row: &SecondRow, so_far: SoFar<'_>| {
@@ -67,13 +67,13 @@ fn watched(
         }
     };
     let report = run(order, steering, stage, second);
-    // The messages of a load that failed are evidence, too.
+    // The kept messages are also finished if the load has failed.
     let (messages, records) = keeping.finish();
     let report = LoadReport { messages, records, ..report.map_err(failure)? };
     Ok((report, arguments.watching.finish(watchers)))
 }
 
-/// The exit code: whether the thresholds were met, and whether the load is valid.
+/// The exit code. It depends on whether the load was interrupted, is valid, and meets its thresholds.
 fn exit_code(report: &LoadReport) -> ExitCode {
     match (report.interrupted, report.valid, report.kept) {
         (true, ..) => ExitCode::from(INTERRUPTED),
@@ -83,8 +83,8 @@ fn exit_code(report: &LoadReport) -> ExitCode {
     }
 }
 
-/// The failure of a load. A port, an address or a name that cannot be used is the fault of the request; other causes are the
-/// tester, its host, or the server.
+/// The failure of a load. If a port, an address or a name cannot be used, the request was wrong. Other failures are
+/// caused by the tester, its host or the server.
 pub fn failure(error: LoadError) -> Failure {
     match error {
         LoadError::Request(why) => Failure::Request(why),

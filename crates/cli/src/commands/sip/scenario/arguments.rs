@@ -77,7 +77,7 @@ pub struct ScriptArguments {
 }
 
 impl ScriptArguments {
-    /// A flag that was given.
+    /// The first of these flags that is given on the command line.
     pub fn given(&self) -> Option<&'static str> {
         let given = [
             ("--inject", !self.inject.is_empty()),
@@ -101,7 +101,7 @@ impl ScriptArguments {
     }
 }
 
-/// Flags without an effect on calls that follow a scenario file.
+/// Flags that have no effect on calls that follow a scenario file.
 fn flags_without_effect() -> impl Iterator<Item = &'static str> {
     let is_without_effect = |row: &Setting| LoadSettings::SAID_BY_SCRIPTS.contains(&row.key);
     let of_load = LoadSettings::rows().into_iter().filter(is_without_effect).map(|row| row.key);

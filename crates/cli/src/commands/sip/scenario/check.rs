@@ -1,4 +1,4 @@
-//! `netrig sip scenario`: checks, converts and makes scenario files, without a call.
+//! `netrig sip scenario`: checks, converts and makes scenario files. It makes no call.
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -123,7 +123,7 @@ fn from_capture(typed: &FromArguments) -> Result<ExitCode, Failure> {
     written(&script, typed.out.as_deref())
 }
 
-/// A scenario in netrig's own form, to a file or the terminal.
+/// Writes a scenario in netrig's own form to a file or the terminal.
 fn written(script: &CallScript, out: Option<&Path>) -> Result<ExitCode, Failure> {
     let text = write_scenario_form(script);
     match out {

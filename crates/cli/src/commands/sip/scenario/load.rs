@@ -31,13 +31,13 @@ use crate::input::{password, random_seed};
 use crate::interruption::until_interrupted;
 use crate::output::terminal_width;
 
-/// How long calls start if the request has no time and its arrivals no end.
+/// Duration of the starts if the request has none and its arrivals have no end.
 const LASTS: Duration = Duration::from_secs(10);
 
 /// The keyword of the caller in the tester's own scenario.
 const CALLER: &str = "caller";
 
-/// The scenario of a file, or the tester's own, with the name of the file.
+/// The scenario of a file, and the name of the file. Without a file, the scenario is `own`.
 fn script_of(
     file: Option<&Path>,
     own: &str,
@@ -59,7 +59,7 @@ fn script_of(
     Ok((script, PathBuf::from("netrig")))
 }
 
-/// Puts calls of a scenario on a server.
+/// Runs a load of calls that follow a scenario.
 pub fn load_of(typed: &Load) -> Result<ExitCode, Failure> {
     let (script, file) =
         script_of(typed.script.scenario_file.as_deref(), OWN_CALL, &typed.script.script.key)?;
@@ -112,7 +112,7 @@ pub fn load_of(typed: &Load) -> Result<ExitCode, Failure> {
     carry_out(order, evidence(&typed.keeping, &typed.records)?, typed.json)
 }
 
-/// Answers calls with a scenario.
+/// Answers calls by a scenario.
 pub fn serve(typed: &ServedScenario) -> Result<ExitCode, Failure> {
     let (script, path) = script_of(typed.file.as_deref(), OWN_ANSWER, &typed.script.key)?;
     let file = path.display();
@@ -159,7 +159,7 @@ pub fn serve(typed: &ServedScenario) -> Result<ExitCode, Failure> {
     carry_out(order, evidence(&typed.keeping, &typed.records)?, typed.json)
 }
 
-/// A load by the flags of scenarios.
+/// The order of a load of calls that follow a scenario.
 fn order(
     typed: &ScriptArguments,
     script: CallScript,
@@ -186,7 +186,7 @@ fn order(
     settings.patience = typed.message_timeout;
     settings.ends_sessions = !typed.leave_sessions;
     settings.answers_by_itself = typed.answer_requests;
-    // Tags and branches of two runs must not be the same: a server may know those of the first.
+    // Tags and branches of two runs must differ, because a server may still have the transactions of the first run.
     settings.run_number = (random_seed()? & 0x3FFF_FFFF) as u32;
     settings.version.clone_from(&BUILD);
     Ok(ScenarioOrder {
@@ -200,7 +200,7 @@ fn order(
     })
 }
 
-/// The media of sessions.
+/// The media of the calls; `None` without `--media`.
 fn media(typed: &ScriptArguments) -> Result<Option<MediaOrder>, Failure> {
     let Some(codec) = typed.media else { return Ok(None) };
     let source = typed.media_source.as_deref().map_or(Ok(MediaSource::Tone), MediaSource::read);
@@ -228,7 +228,7 @@ fn files(typed: &ScriptArguments) -> Result<Vec<(String, InjectionFile)>, Failur
     Ok(files)
 }
 
-/// The other processes of the test.
+/// The connection to the other processes of the test.
 fn link(typed: &ScriptArguments, script: &CallScript) -> Result<Option<LinkOrder>, Failure> {
     if let Some(address) = typed.third_party {
         let listens = ScriptSide::of(script) == ScriptSide::Commanded;
@@ -255,7 +255,7 @@ fn carry_out(order: ScenarioOrder, keeping: LoadEvidence, json: bool) -> Result<
     };
     let watch = ScenarioWatch { stop: &stop, taps: keeping.taps(), ready: &mut ready, second: &mut second };
     let document = run_scenario(order, watch, &BUILD);
-    // The messages of a load that failed are evidence, too.
+    // The kept messages are also finished if the load has failed.
     let (messages, records) = keeping.finish();
     let document = ScenarioDocument { messages, records, ..document.map_err(Failure::request)? };
     print_report(json, &document, || document.text(terminal_width()))?;

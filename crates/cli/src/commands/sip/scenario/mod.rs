@@ -1,4 +1,4 @@
-//! Scenarios: files that say what a call does, which are checked, carried out, and written anew.
+//! Scenario files, which specify the messages of a call: they are checked, converted and run.
 
 mod arguments;
 mod check;

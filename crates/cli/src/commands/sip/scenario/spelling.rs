@@ -1,8 +1,8 @@
-//! SIPp's flags in netrig's spelling, so that command lines of SIPp work unchanged.
+//! Replaces SIPp's flags by netrig's, so that command lines of SIPp work unchanged.
 
 use std::ffi::OsString;
 
-/// Flags of SIPp that take one word, and those of netrig.
+/// Flags of SIPp that take one word, each with netrig's flag.
 const ONE: [(&str, &str); 11] = [
     ("-m", "--count"),
     ("-mp", "--media-port"),
@@ -21,10 +21,10 @@ const ONE: [(&str, &str); 11] = [
 const NUMBERS: [(&str, &str, &str); 3] =
     [("-r", "--rate", "/s"), ("-d", "--hold", "ms"), ("-recv_timeout", "--message-timeout", "ms")];
 
-/// Flags of SIPp that take two words.
+/// Flags of SIPp that take two words, each with netrig's flag.
 const TWO: [(&str, &str); 3] = [("-key", "--key"), ("-set", "--variable"), ("-infindex", "--inject-index")];
 
-/// The words after `sip load` and `sip serve scenario`, with SIPp's flags in netrig's spelling.
+/// The command line. In `sip load` and `sip serve scenario`, SIPp's flags are replaced by netrig's.
 pub fn spelled(words: Vec<OsString>) -> Vec<OsString> {
     let own: Vec<&str> = words.iter().skip(1).take(3).filter_map(|word| word.to_str()).collect();
     let is_meant = own.starts_with(&["sip", "load"]) || own.starts_with(&["sip", "serve", "scenario"]);

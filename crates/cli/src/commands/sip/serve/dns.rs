@@ -15,7 +15,7 @@ use crate::failure::{Failure, print_report};
 use crate::input::read;
 use crate::interruption::until_interrupted;
 
-/// Answers from a table until it is stopped.
+/// Answers DNS queries from a table until the server is stopped.
 pub fn serve(typed: &Dns) -> Result<ExitCode, Failure> {
     let listen = points(typed)?;
     let zone = Zone::parse(&read(&typed.zone)?);
@@ -42,7 +42,7 @@ pub fn serve(typed: &Dns) -> Result<ExitCode, Failure> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// The listening points; by default over UDP and TCP, as RFC 7766 demands of every DNS server.
+/// The listening points. By default the server listens over UDP and TCP, as RFC 7766 requires of every DNS server.
 fn points(typed: &Dns) -> Result<Vec<ListeningPoint>, Failure> {
     let listen = ListeningPoint::or_usual(&typed.listen, 5353);
     if let Some(point) =

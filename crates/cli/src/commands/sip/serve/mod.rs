@@ -38,7 +38,7 @@ pub use arguments::Serve;
 use arguments::{Ending, Role, Served, Server, SocketArguments};
 use options::ServeOptions;
 
-/// The most numbered users.
+/// Maximum number of numbered users.
 const MOST_USERS: u32 = 1_000_000;
 
 /// The arguments of a server of any role.
@@ -66,7 +66,7 @@ impl<'a> TypedServer<'a> {
         P: TablePart<ServerSettings> + TablePart<ServeOptions> + Clone + Send + Sync,
     {
         let Served { server, options, sockets, ending } = typed;
-        // Over UDP and TCP, as every element of SIP does (RFC 3261 section 18).
+        // By default the server listens over UDP and TCP, as RFC 3261 section 18 requires of every SIP element.
         let listen = ListeningPoint::or_usual(&sockets.listen, 5060);
         let (settings, options) = (&server.settings.table, &options.settings.table);
         Self { listen, sockets, ending, settings, options }
@@ -92,7 +92,7 @@ impl<'a> TypedServer<'a> {
         }
     }
 
-    /// A server that is reached over a network authenticates its users, or has `--open`.
+    /// Checks that a server that can be reached over a network authenticates its users, or has `--open`.
     fn check_openness(&self) -> Result<(), Failure> {
         match self.listen.iter().find(|point| point.is_open_to_network()) {
             Some(point) if !self.sockets.open && self.settings.digest.is_none() => {
@@ -196,7 +196,7 @@ pub fn serve(Serve { server }: &Serve) -> Result<ExitCode, Failure> {
     };
     let tally = sockets.serve(servers, typed.ending.lasts, &cancel).map_err(failure)?;
     let kept = keeper.map(Keeper::finish);
-    // The sockets are closed, and with them their watcher.
+    // The watcher of the sockets, which had the other reference, has ended with them.
     if let Some(metrics) = metrics.and_then(Arc::into_inner) {
         metrics.show(of_server(name, &tally));
         typed.ending.metrics.write(&metrics.finish())?;
@@ -211,7 +211,7 @@ fn written((transport, address): &(Transport, std::net::SocketAddr)) -> String {
     ListeningPoint { transport: *transport, address: *address }.to_string()
 }
 
-/// The identity of the server in TLS, and whether the server has made it.
+/// The TLS identity of the server, and whether the server generated it.
 fn identity(
     sockets: &SocketArguments,
     listen: &[ListeningPoint],
@@ -250,7 +250,7 @@ fn of_order(error: RoleError) -> Failure {
     }
 }
 
-/// The password of all users: typed, or from the environment.
+/// The password of all users, from the command line or the environment.
 fn password(typed: &ServeOptions) -> Result<Option<String>, Failure> {
     if typed.password.is_some() {
         eprintln!(
@@ -262,7 +262,7 @@ fn password(typed: &ServeOptions) -> Result<Option<String>, Failure> {
     typed.password_env.as_deref().map(input::password).transpose()
 }
 
-/// The users; `None` for any user. Numbered users have this password.
+/// The users; `None` if any user is accepted. Numbered users have this password.
 fn users(typed: &ServeOptions, password: Option<&str>) -> Result<Option<Vec<User>>, Failure> {
     if let Some(count) = typed.users {
         if !(1..=MOST_USERS).contains(&count) {

@@ -1,4 +1,4 @@
-//! The settings of a server that its role has.
+//! The settings of a server that apply to its role.
 
 use netrig_core::setting::TablePart;
 use netrig_sip::settings::{ServerRole, ServerSettings};

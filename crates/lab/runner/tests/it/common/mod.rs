@@ -1,4 +1,4 @@
-//! An experiment, and a substrate whose behaviour a test defines.
+//! A test experiment, and a substrate whose behaviour the test defines.
 
 use std::num::NonZeroUsize;
 use std::path::Path;
@@ -12,7 +12,7 @@ use netrig_experiment::{Balance, Experiment, Run, RunError, RunOutcome, Substrat
 use netrig_runner::{EarlierRuns, PlanOutcome, PlanRequest, ProgressListener, RunnerError, carry_out};
 use netrig_store::{Provenance, Replication, Store};
 
-/// The text of an experiment with three points. `replications` is the body of that table.
+/// The text of an experiment with three points. `replications` is the body of the table of the same name.
 pub fn file(replications: &str) -> String {
     format!(
         r#"
@@ -50,34 +50,34 @@ pub fn experiment(text: &str) -> Experiment {
 
 /// The behaviour of a run.
 pub enum Act {
-    /// It measures this goodput, B/s.
+    /// The run measures this goodput, B/s.
     Measure(f64),
-    /// The tester was the limit.
+    /// The run is invalid because the tester was the limit.
     Invalid,
-    /// It returns an error.
+    /// The run returns an error.
     Fail,
-    /// It panics.
+    /// The run panics.
     Panic,
-    /// Seven packets are missing in its balance.
+    /// The balance of the run lacks seven packets.
     Leak,
-    /// It runs until it is cancelled.
+    /// The run continues until it is cancelled.
     Hang,
 }
 
 pub type Behaviour = Box<dyn Fn(&Run) -> Act + Send + Sync>;
 
-/// A substrate with a given behaviour that records its runs.
+/// A substrate with a defined behaviour that records which runs it started.
 pub struct Fake {
     pub act: Behaviour,
     pub name: &'static str,
     pub parallelism: usize,
-    /// The duration of a run.
+    /// The wall-clock duration of a run.
     pub takes: fn(&Run) -> Span,
     /// The level of `rate` that the substrate refuses.
     pub refuses: &'static str,
     /// Whether repeated runs are the same.
     pub repeats: bool,
-    /// Rate and replication of each run, in the order of their starts.
+    /// Rate and replication of each run, in the order of start.
     pub began: Mutex<Vec<(String, u32)>>,
     pub now: AtomicUsize,
     pub most_at_once: AtomicUsize,
@@ -98,7 +98,7 @@ impl Fake {
         }
     }
 
-    /// Goodput around 1000 B/s, drawn from the run's own stream and the point's rate.
+    /// Goodput around 1000 B/s. It depends on the run's random stream and on the rate of the point.
     pub fn measuring() -> Self {
         Self::new(|run| Act::Measure(value(run)))
     }
@@ -114,11 +114,11 @@ pub fn rate(run: &Run) -> String {
 
 pub fn value(run: &Run) -> f64 {
     let mut stream = Seeds::new(run.seed).stream(&format!("fake/{}", rate(run)));
-    // Whole numbers, so that no rounding occurs in the conversion to bytes and seconds.
+    // Integers, so that the conversion to bytes and seconds causes no rounding.
     (1000.0 + 100.0 * stream.normal(0.0, 1.0)).round()
 }
 
-/// Later replications are shorter, so that runs end in another order than they start.
+/// Later replications are shorter, so that runs end in an order that differs from the order of start.
 pub fn later_is_sooner(run: &Run) -> Span {
     Span::from_millis(u64::from(20_u32.saturating_sub(run.replication)) % 7)
 }
@@ -185,7 +185,7 @@ impl Substrate for Fake {
     }
 }
 
-/// A folder with a store in it.
+/// A folder with a store, and the options of its runs.
 pub struct Lab {
     pub folder: tempfile::TempDir,
     pub cancel: AtomicBool,

@@ -65,7 +65,7 @@ pub fn entry(experiment: ExperimentId, provenance: ProvenanceId, identity: &str)
     }
 }
 
-/// A store in a folder of its own with one experiment and one provenance.
+/// A store in its own folder, with one experiment and one provenance.
 pub fn store() -> (tempfile::TempDir, Store, ExperimentId, ProvenanceId) {
     let folder = tempfile::tempdir().unwrap();
     let mut store = Store::open(&folder.path().join("netrig.db")).unwrap();

@@ -58,7 +58,7 @@ pub fn fifo(packets: u64) -> Queue {
     Queue::Fifo(Fifo { packets: Some(packets), ..Fifo::default() })
 }
 
-/// 8 Mbit/s, so that 1000 B take 1 ms.
+/// A line of 8 Mbit/s, so that 1000 B take 1 ms.
 pub fn plain(delay: Duration, packets: u64) -> LineSettings {
     LineSettings::new(Rate::from_bits_per_s(8_000_000), delay, fifo(packets))
 }
@@ -67,7 +67,7 @@ pub fn line(settings: &LineSettings) -> Line<Packet> {
     Line::new(settings, &Seeds::new(1), "test/forward").unwrap()
 }
 
-/// All events that an observer receives, each kind in order.
+/// All events that an observer receives, in order, one list for each kind.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Record {
     pub offered: Vec<(Instant, u64)>,
@@ -82,7 +82,8 @@ pub struct Record {
 }
 
 impl Record {
-    /// Sorts the drops by time. A line that is polled late reports a corrupted packet after a later drop of its queue.
+    /// Sorts the drops by time. If a line is polled late, it may report a corrupted packet after a later drop of its
+    /// queue.
     pub fn sorted(mut self) -> Self {
         self.dropped.sort();
         self
@@ -119,7 +120,7 @@ impl Observer<Packet> for Record {
     }
 }
 
-/// An input of a line: a packet of this length, or an event.
+/// An input of a line: a packet of this length in bytes, or an event.
 #[derive(Clone, Copy, Debug)]
 pub enum Step {
     Offer(u32),
@@ -133,14 +134,15 @@ pub enum Polling {
     AtTheEnd,
     /// At this interval in nanoseconds.
     Every(u64),
-    /// At its deadlines, as a simulator does. Then no packet may arrive late.
+    /// At its own deadlines, as a simulator polls it. Then no packet may arrive late.
     WhenAsked,
 }
 
-/// Later than every schedule, but not the end of time.
+/// Later than the end of every schedule, but earlier than [`Instant::NEVER`].
 pub const END: Instant = Instant::from_nanos(1 << 60);
 
-/// Plays a schedule and empties the line. Packets are numbered as offered. The balance is checked at each step.
+/// Plays a schedule and empties the line. Packets are numbered in the order in which they are offered. The balance is
+/// checked at each step.
 pub fn play(
     settings: &LineSettings,
     schedule: &[(Instant, Step)],

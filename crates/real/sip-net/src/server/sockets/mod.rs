@@ -1,4 +1,4 @@
-//! The sockets of a server, and the loop between them and the server.
+//! The sockets of a server, and the loop that carries messages between the sockets and the server.
 
 mod receiving;
 mod sending;
@@ -33,13 +33,13 @@ use netrig_host::{Clock, DescriptorShortage, Pacer, SPIN, Watch};
 /// Backlog of a listening socket; the kernel limits it to net.core.somaxconn.
 const CALLS: i32 = 4096;
 
-/// Keys of listening sockets at the poller: this number and their index.
+/// The poller's key of a listening socket is this number plus the index of the socket.
 const FIRST_LISTENER: u64 = 1 << 32;
 
-/// Key of the hand-over from other threads.
+/// The poller's key of the hand-over from other threads.
 const WAKEUP: u64 = u64::MAX;
 
-/// Interval after which a thread checks again whether a congested thread has room.
+/// Interval at which a thread checks whether the queue to a congested thread has room again.
 const CONGESTED: Duration = Duration::from_millis(1);
 
 /// Interval of the calls of the watcher.
@@ -71,36 +71,36 @@ pub struct Sockets {
     connections: ServerConnections,
     /// Responses to the plain request that is being handled.
     responses: PlainResponses,
-    /// Peers that use another UDP socket than the first that fits, and its index.
+    /// Peers that use a UDP socket other than the first suitable one, and the index of that socket.
     strangers: HashMap<SocketAddr, usize>,
-    /// Byte accounts of addresses without proof over UDP.
+    /// Byte accounts of unvalidated addresses over UDP.
     ledger: AmplificationLedger,
-    /// Budget of the received message that is being handled.
+    /// Remaining bytes that may be sent to unvalidated addresses because of the message that is being handled.
     purse: Purse,
-    /// [`Server::forwards`].
+    /// The result of [`Server::forwards`].
     forwards: bool,
     names: Names,
     abilities: Abilities,
     seeds: Seeds,
     waiting: Option<DelayedResponses>,
-    /// Messages that were not sent and that have not yet been reported to the server.
+    /// Messages that could not be sent, and whose failure has not yet been reported to the server.
     unsent: Vec<Message>,
     tally: Tally,
-    /// Gets the counts each second.
+    /// A function that is called each second with the counts.
     watcher: Option<Watcher>,
     /// The tap of messages.
     tap: Option<StampedTap>,
     shortage: Option<DescriptorShortage>,
-    /// The hand-over between the threads of a partitioned server.
+    /// The hand-over to and from the other threads of a partitioned server.
     handover: Option<Handover>,
 }
 
-/// The common parts of all threads of a server.
+/// The parts that all threads of a server share.
 #[derive(Clone)]
 pub(super) struct CommonParts {
     clock: Clock,
     tls: Tls,
-    /// Memory of the connections.
+    /// Memory budget of the connections.
     memory: MemoryBudget,
 }
 
@@ -114,7 +114,7 @@ impl Sockets {
         Self::open_partition(order, common, None)
     }
 
-    /// Opens the sockets of one thread, whose addresses other threads share, or of an undivided server.
+    /// Opens the sockets of one thread of a partitioned server, or of a server with one thread if `handover` is `None`.
     pub(super) fn open_partition(
         order: SocketsOrder,
         common: CommonParts,
@@ -129,7 +129,8 @@ impl Sockets {
         if let Some(point) = needs_identity.filter(|_| order.identity.is_none()) {
             return Err(ServeError::NoIdentity(*point));
         }
-        // Delayed responses leave on time; everything else may be as late as a sleep is.
+        // The thread spins before a deadline only if responses are delayed, because these must leave on time. For all
+        // other work the precision of a sleep suffices.
         let tail = if order.delay.is_some() { SPIN } else { Duration::ZERO };
         let pacer = Pacer::new(clock, tail).map_err(kernel("epoll_create"))?;
         if let Some(handover) = &handover {
@@ -191,7 +192,7 @@ impl Sockets {
         self.shortage
     }
 
-    /// The limit of connections, if the server has any.
+    /// The limit of connections, or `None` if the server listens over UDP only.
     pub(super) fn most_connections(&self) -> Option<usize> {
         Some(self.connections.most()).filter(|_| !self.listeners.is_empty())
     }
@@ -250,7 +251,7 @@ impl Sockets {
         Self { watcher: Some(Box::new(watcher)), ..self }
     }
 
-    /// Passes each received or sent message to a tap.
+    /// Passes each received or sent message to `tap`.
     #[must_use]
     pub fn tapped(self, tap: Box<dyn MessageTap>) -> Self {
         Self { tap: Some(StampedTap::new(tap, self.clock, true)), ..self }
@@ -315,7 +316,7 @@ impl Sockets {
         self.take_handovers(now, server);
         self.take_datagrams(server, batch)?;
         self.take_connections(now);
-        // Other threads must know of a connection before they get messages from it.
+        // Other threads must get the report of a connection before they get messages of the connection.
         self.flush_handover();
         if !self.is_congested() {
             self.take_streams(now, server);
@@ -329,7 +330,7 @@ impl Sockets {
             self.send(now, &to, message);
         }
         if self.connections.handle_timeout(now) {
-            // A connection that could not be accepted for lack of descriptors is still pending.
+            // Connections that could not be accepted for lack of descriptors are still in the backlog.
             self.listeners.iter_mut().for_each(|listener| listener.ready = true);
         }
         self.tell_places(server);
@@ -338,12 +339,12 @@ impl Sockets {
         Ok(())
     }
 
-    /// Whether another thread is so busy that this one must not read from connections.
+    /// Whether the queue to another thread is so long that this thread must not read from connections.
     fn is_congested(&self) -> bool {
         self.handover.as_ref().is_some_and(Handover::is_congested)
     }
 
-    /// Sends the queued items to the other threads, and reports connections to them.
+    /// Reports opened and ended connections to the other threads, and sends them all queued items.
     fn flush_handover(&mut self) {
         let Some(handover) = &mut self.handover else { return };
         for ConnectionChange { with, is_open } in self.connections.take_changes() {
@@ -352,7 +353,8 @@ impl Sockets {
         handover.flush();
     }
 
-    /// Reports the destinations of bindings to the other threads, before a response makes a peer request one.
+    /// Reports added and removed targets of bindings to the other threads. It is called before responses are sent,
+    /// because a response may cause a request to a new target.
     fn tell_places(&mut self, server: &mut dyn Server) {
         let Some(handover) = &mut self.handover else { return };
         let changes = server.take_target_changes();

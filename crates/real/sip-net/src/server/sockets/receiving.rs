@@ -17,20 +17,20 @@ use super::Sockets;
 use crate::ledger::Purse;
 use netrig_host::sys::{MESSAGES, ReceiveBatch};
 
-/// Datagrams of one socket in one turn, after which no further batch is received. Timers are handled between turns, so that a peer that
-/// sends faster than the server receives delays no timer by more than a turn.
+/// After this number of datagrams, a turn of the server's loop receives no further batch from a socket. Timers are
+/// handled between turns, so a peer that sends faster than the server receives delays a timer by at most one turn.
 const DATAGRAMS_AT_ONCE: usize = 16 * MESSAGES;
 
-/// Most connections accepted in one turn.
+/// Maximum number of connections accepted in one turn.
 const ACCEPTED_AT_ONCE: usize = 64;
 
-/// Most batches of other threads handled in one turn.
+/// Maximum number of batches of other threads handled in one turn.
 const HANDOVERS_AT_ONCE: usize = 64;
 
-/// Most senders whose UDP socket is remembered, if there are several.
+/// Maximum number of senders whose UDP socket is stored, if the server has several UDP sockets.
 const MOST_STRANGERS: usize = 1 << 16;
 
-/// `Retry-After` for a client without room, s.
+/// `Retry-After` of a 503 response to a connection without a slot, s.
 const RETRY_AFTER: &str = "10";
 
 /// Why the kernel could not accept a connection.
@@ -65,7 +65,8 @@ impl Sockets {
     ) -> Result<usize, ServeError> {
         let count = self.datagrams[place].receive(batch).map_err(kernel("recvmmsg"))?;
         let now = self.clock.now();
-        // Another thread may have answered the peer, and has already sent a handover to this thread.
+        // A datagram of this batch may be the reaction to a response of another thread. That thread has sent its
+        // handovers to this thread before the response, so they are handled first.
         self.take_handovers(now, server);
         let mut taken = 0;
         // A sender with port 0 cannot be answered.
@@ -79,7 +80,8 @@ impl Sockets {
         Ok(taken)
     }
 
-    /// Handles a datagram of one socket. A datagram of another partition is handed to that thread, or dropped if its queue is full.
+    /// Handles a datagram of one socket. A datagram for another partition is handed to the thread of that partition, or
+    /// dropped if the queue to that thread is full.
     fn take_datagram(
         &mut self,
         now: Instant,
@@ -141,7 +143,7 @@ impl Sockets {
         self.purse = Purse::default();
     }
 
-    /// Has the server handle a plain request, and counts it. Returns whether it was one.
+    /// If the message is a plain request, lets the server handle it, and counts it. Returns whether it was one.
     fn take_plain(&mut self, now: Instant, bytes: &[u8], from: Source, server: &mut dyn Server) -> bool {
         let heard = self.answer_plain(now, bytes, from, server);
         if let Some(method) = heard {
@@ -154,7 +156,8 @@ impl Sockets {
         heard.is_some()
     }
 
-    /// Has the server handle a plain request, and puts its responses into `responses`. Returns its method if it was one.
+    /// If the message is a plain request, lets the server handle it, puts the responses into `self.responses`, and
+    /// returns the method.
     fn answer_plain(
         &mut self,
         now: Instant,
@@ -162,7 +165,8 @@ impl Sockets {
         from: Source,
         server: &mut dyn Server,
     ) -> Option<&'static Method> {
-        // Delayed responses are stored as parsed messages.
+        // With a configured delay, no request is handled as a plain one, because delayed responses are stored as parsed
+        // messages.
         if self.waiting.is_some() {
             return None;
         }
@@ -176,14 +180,14 @@ impl Sockets {
         Some(heard.method)
     }
 
-    /// Answers an unreadable request, if its sender can be answered.
+    /// Answers a request that cannot be parsed, if it has the header fields that a response needs.
     fn refuse(&mut self, now: Instant, bytes: &Bytes, from: Source) {
         if let Some((to, response)) = refuse_unreadable(bytes, from) {
             self.send(now, &to, response.into());
         }
     }
 
-    /// Parses a message. Returns nothing if it is invalid.
+    /// Parses a message. Returns `None` if it is invalid.
     fn read(&mut self, bytes: &Bytes) -> Option<Message> {
         match Message::parse(bytes) {
             Ok(message) => {
@@ -199,7 +203,7 @@ impl Sockets {
         }
     }
 
-    /// Parses a message of a connection.
+    /// Parses a message received over a connection, and passes it to the tap.
     fn read_along(&mut self, bytes: &Bytes, from: Source) -> Option<Message> {
         self.tell_tap_along(bytes, from);
         self.read(bytes)
@@ -252,7 +256,7 @@ impl Sockets {
             match framed {
                 Framed::Ping => self.tally.keep_alives += 1,
                 Framed::Message(bytes) if self.hand_streamed(&bytes, from, place, &*server) => {}
-                // A connection is proved by its first message that the strict parser accepts.
+                // The first message of a connection must be accepted by the strict parser.
                 Framed::Message(bytes)
                     if self.connections.is_proven(place) && self.take_plain(now, &bytes, from, server) => {}
                 Framed::Message(bytes) => match self.read_along(&bytes, from) {
@@ -287,8 +291,8 @@ impl Sockets {
         }
     }
 
-    /// Whether a message of a connection may be handled. If there is no room for the connection, it is refused with 503. A server
-    /// that asks for no credentials takes a complete message as proof.
+    /// Whether a message of a connection may be handled. If there is no slot for the connection, the message is refused
+    /// with 503. If the server does not authenticate users, a complete message validates the peer.
     fn admit(&mut self, place: usize, message: &Message, server: &dyn Server) -> bool {
         let is_admitted =
             !self.connections.is_refused(place) && (server.authenticates() || self.connections.prove(place));
@@ -298,21 +302,22 @@ impl Sockets {
         is_admitted
     }
 
-    /// Records valid credentials of the peer of a connection.
+    /// Records that the peer of a connection has sent valid credentials. Closes the connection if there is no slot for
+    /// it.
     fn accept_proof(&mut self, place: usize) {
         if !self.connections.prove(place) {
             self.connections.finish(place);
         }
     }
 
-    /// Hands a message of a connection to the thread of another partition, if it belongs there. Returns whether the message was
-    /// handed over, or refused with 503.
+    /// If a message of a connection belongs to another partition, hands it to the thread of that partition. Returns
+    /// whether the message was handed over, or refused with 503.
     fn hand_streamed(&mut self, bytes: &Bytes, from: Source, place: usize, server: &dyn Server) -> bool {
         let Some(owner) = self.handover.as_ref().and_then(|handover| handover.owner_of(bytes)) else {
             return false;
         };
         if !self.connections.is_proven(place) {
-            // An unreadable message proves nothing, and is refused here.
+            // A message that cannot be parsed does not validate the peer. This thread refuses it.
             let Ok(message) = Message::parse(bytes) else { return false };
             if !self.admit(place, &message, server) {
                 self.tally.received.count(&message);
@@ -330,7 +335,7 @@ impl Sockets {
         true
     }
 
-    /// Handles a message of a connection of the thread of partition `by`.
+    /// Handles a message that the thread of partition `by` received over one of its connections.
     fn take_streamed(&mut self, now: Instant, by: u32, from: Source, bytes: &[u8], server: &mut dyn Server) {
         if self.take_plain(now, bytes, from, server) {
             return;
@@ -356,7 +361,7 @@ impl Sockets {
         }
     }
 
-    /// Handles the batches of other threads that wait, up to a limit.
+    /// Handles waiting batches of other threads, up to a limit.
     pub(super) fn take_handovers(&mut self, now: Instant, server: &mut dyn Server) {
         for _ in 0..HANDOVERS_AT_ONCE {
             let Some(batch) = self.handover.as_mut().and_then(Handover::receive) else { return };
@@ -405,7 +410,7 @@ impl Sockets {
         }
     }
 
-    /// Refuses a message because there is no room for its connection (RFC 3261 section 21.5.4).
+    /// Refuses a message with 503 because there is no slot for its connection (RFC 3261 section 21.5.4).
     fn turn_away(&mut self, place: usize, message: &Message) {
         let request = message.as_request().filter(|request| request.method != Method::Ack);
         let Some(request) = request else { return self.connections.unreadable(place) };

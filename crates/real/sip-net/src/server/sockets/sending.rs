@@ -15,7 +15,7 @@ use super::Sockets;
 use crate::datagrams::is_without_room;
 use crate::ledger::{Purse, short_answer};
 
-/// Why a message over UDP was not sent.
+/// The counted reason of a message that was not sent over UDP.
 const WITHHELD: &str = "the address had proved nothing, and its budget of bytes was used up";
 
 impl Sockets {
@@ -117,8 +117,7 @@ impl Sockets {
         self.unsent.push(message);
     }
 
-    /// Queues a message for the next flush. Returns whether its address may have it: an address without proof gets a limited number
-    /// of bytes.
+    /// Queues a message for the next flush. Returns false if the destination is unvalidated and has used up its bytes.
     fn give(&mut self, now: Instant, to: &Destination, message: &Message) -> Result<bool, SendError> {
         let (to, host) = match to {
             Destination::Address(source) => (*source, Host::Address(source.address.ip())),
@@ -146,7 +145,8 @@ impl Sockets {
         self.send_along(now, (to, &host, status), message.to_bytes()).map(|()| true)
     }
 
-    /// Queues a message on the connection with its destination, or hands it to the thread that owns that connection.
+    /// Queues a message on the connection to its destination, or hands the message to the thread that owns this
+    /// connection.
     fn send_along(
         &mut self,
         now: Instant,
@@ -170,14 +170,15 @@ impl Sockets {
         (to, host, status): (Source, &Host, Option<Status>),
         bytes: Bytes,
     ) -> Result<(), SendError> {
-        // The peer may answer over another connection, so a connection is only opened where the server accepts such answers
-        // (RFC 3261 section 18.1.1).
+        // The peer may send its response over a new connection (RFC 3261 section 18.1.1). Therefore a connection is
+        // opened only if the server listens over the same transport.
         let local = self.domain.listens_towards(to.transport, Some(to.address.ip()));
         let opening = local.map(|local| Opening { local, host });
         self.connections.send(now, &self.pacer, to, (bytes, status), opening)
     }
 
-    /// Sends a message of the thread of partition `by` over a connection of this one, and reports a failure to that thread.
+    /// Sends a message of the thread of partition `by` over a connection of this thread, and reports a failure to that
+    /// thread.
     pub(super) fn send_for_other(
         &mut self,
         now: Instant,
@@ -193,7 +194,8 @@ impl Sockets {
         }
     }
 
-    /// The message over UDP that an address may get: the message itself, a short response instead, or nothing.
+    /// The bytes that may be sent to an address over UDP: those of `message`, those of a short response instead, or
+    /// `None`.
     fn admitted(&mut self, now: Instant, to: SocketAddr, message: &Message) -> Option<Bytes> {
         let bytes = message.to_bytes();
         if self.ledger.admit(now, to, message, (bytes.len(), self.forwards), &mut self.purse) {
@@ -210,7 +212,8 @@ impl Sockets {
             let is_full = is_without_room(&error);
             let why = if is_full { SendError::NoRoomInSocket } else { SendError::Kernel(error.kind()) };
             tally.unsent.count(why.to_string());
-            // A datagram without room in the socket counts as lost, and is retransmitted.
+            // A datagram that does not fit into the send buffer is treated as lost in the network, and retransmitted by
+            // its transaction.
             if !is_full && let Ok(message) = Message::parse(&Bytes::copy_from_slice(bytes)) {
                 unsent.push(message);
             }
@@ -222,7 +225,7 @@ impl Sockets {
             (0..self.datagrams.len()).for_each(|place| self.flush_datagrams(now, place));
             self.connections.flush(now);
             for (bytes, why) in self.connections.take_unsent() {
-                // The partition that sent it is unknown by now.
+                // The partition that sent the message is not recorded, so all threads get the report.
                 if let Some(handover) = &mut self.handover {
                     handover.queue_to_all(&HandoverItem::Unsent, &bytes);
                 }

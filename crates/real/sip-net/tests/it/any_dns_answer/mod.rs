@@ -1,5 +1,5 @@
-//! The property of any bytes that a DNS server or a DNS client sends. `fuzz/` searches a counterexample, and the test
-//! `corpora` replays its corpus.
+//! Properties that hold for any bytes from a DNS server or a DNS client. A target in `fuzz/` searches for
+//! counterexamples, and the test `corpora` replays its corpus.
 
 use netrig_core::Seeds;
 use netrig_sip::Uri;
@@ -12,14 +12,16 @@ const KINDS: [Kind; 4] = [Kind::Naptr, Kind::Srv, Kind::A, Kind::Aaaa];
 /// The queried name.
 const NAME: &str = "example.test";
 
-/// Length of the shortest record in a message, bytes: a name of one byte, type, class, time and length.
+/// Length of the shortest record in a message, bytes: a name of one byte, type, class, TTL and length.
 const RECORD: usize = 11;
 
-/// Most queries of a look-up: for services, for the hosts of 32 of them, and for the addresses of 64 by two versions of IP.
+/// Maximum number of queries of a look-up: one for NAPTR records, 32 for SRV records, and two (A and AAAA) for each of
+/// 64 hosts.
 const MOST_QUESTIONS: usize = 1 + 32 + 2 * 64;
 
-/// As the response to any query, the bytes have no more records than their length allows. A look-up with such responses makes a
-/// limited number of queries and finds a limited number of hops. As a query, their response fits a datagram and can be read again.
+/// Checks the bytes as a response and as a query. As a response, they yield no more records than their length allows,
+/// and a look-up with such responses makes a limited number of queries and finds a limited number of hops. As a query,
+/// they get a response that fits into a datagram and can be parsed.
 pub fn check(bytes: &[u8]) {
     let Some(id) = bytes.first_chunk::<2>().map(|id| u16::from_be_bytes(*id)) else {
         assert_eq!(read(bytes, 0, &question(Kind::A)), Reading::Foreign);
@@ -52,7 +54,7 @@ fn question(kind: Kind) -> Question {
     Question { kind, name: NAME.to_owned() }
 }
 
-/// Looks up a server when each query of this kind has this response.
+/// Looks up a server. Each query of this kind gets these records as its response.
 fn look(kind: Kind, records: &Records) {
     let uri: Uri = format!("sip:{NAME}").parse().expect("a URI");
     let transports = vec![Transport::Udp, Transport::Tcp, Transport::Tls];
@@ -63,7 +65,7 @@ fn look(kind: Kind, records: &Records) {
     let mut asked = 0;
     while let Some(question) = locator.poll_question() {
         asked += 1;
-        // A question can be sent as a query, or its name is invalid.
+        // Writing the query must not panic. It fails if the name is invalid.
         let _ = query(1, &question);
         let own = match question.kind {
             own if own == kind => records.clone(),
@@ -77,7 +79,7 @@ fn look(kind: Kind, records: &Records) {
     assert!(std::iter::from_fn(|| locator.next_hop()).count() <= 64 * 2 * 32);
 }
 
-/// The response of a zone's server to the bytes.
+/// Checks the response of a DNS server to the bytes.
 fn serve(bytes: &[u8]) {
     let zone = Zone::parse("example.test A 192.0.2.1\n_sip._udp.example.test SRV 0 0 5060 example.test")
         .expect("a table");
@@ -86,6 +88,6 @@ fn serve(bytes: &[u8]) {
     let Some(message) = over_udp else { return };
     assert!(message.len() <= usize::from(PAYLOAD), "{}", message.len());
     assert_eq!(message[..2], bytes[..2]);
-    // It does not answer responses.
+    // A DNS server does not answer responses.
     assert_eq!(answer(&message, &zone, true), None);
 }

@@ -45,7 +45,7 @@ fn timing() -> Timing {
 /// The listening address of servers.
 const UDP: [&str; 1] = ["udp:127.0.0.1:0"];
 
-/// An order whose server has room for all calls of a test.
+/// The order of a server that accepts all calls of a test.
 fn ordered(role: Role) -> ServerOrder {
     ServerOrder { most_transactions: 100_000, timing: timing(), ..server(role) }
 }
@@ -62,7 +62,7 @@ fn address(server: &Running) -> SocketAddr {
     server.address(Transport::Udp)
 }
 
-/// A server that receives only selected messages, and can replace its own.
+/// A server that ignores some received messages and can replace sent messages.
 struct Between<H, S> {
     server: Box<dyn Server>,
     hears: H,
@@ -110,7 +110,7 @@ fn between(
     })
 }
 
-/// The server of an order that receives only selected messages.
+/// Starts the server of an order so that it receives only selected messages.
 fn deaf(
     sockets: SocketsOrder,
     order: ServerOrder,
@@ -119,7 +119,7 @@ fn deaf(
     between(sockets, order, hears, |message| vec![message])
 }
 
-/// As above, with a body of this length in the 200 to an INVITE.
+/// The message, with a body of `len` bytes if it is a 200 response to an INVITE.
 fn lengthened(mut message: Message, len: usize) -> Message {
     if let Message::Response(response) = &mut message
         && response.headers.cseq().unwrap().unwrap().method == Method::Invite
@@ -134,7 +134,7 @@ fn lengthened(mut message: Message, len: usize) -> Message {
     message
 }
 
-/// A number of calls at a constant 200 per second.
+/// A load of `count` attempts at a constant rate of 200/s.
 fn order(target: SocketAddr, work: Work, count: u64) -> LoadOrder {
     let pace = Pace::Open(Arrivals::at(200.0, Gaps::Constant));
     let plan = Plan::new(work, pace, Duration::from_secs(60));
@@ -142,7 +142,7 @@ fn order(target: SocketAddr, work: Work, count: u64) -> LoadOrder {
     LoadOrder { shards: 2, ..LoadOrder::new(target, plan) }
 }
 
-/// A load with another plan.
+/// The load with a changed plan.
 fn with(order: LoadOrder, change: impl FnOnce(&mut Plan)) -> LoadOrder {
     let LoadOrder { mut plan, .. } = order;
     change(&mut plan);
@@ -154,7 +154,7 @@ fn carried_out(order: &LoadOrder) -> LoadReport {
     let report = run(order, &AtomicBool::new(false), |_| {}, |_, _| seconds += 1).unwrap();
     assert_eq!(seconds, report.seconds.len());
     assert!(report.seconds.iter().map(|second| second.second).eq(0..seconds as u64));
-    // No record is missing from the sums.
+    // Each started attempt is in exactly one of the counts.
     for row in report.outcomes.iter().chain(&report.warm_up) {
         assert_eq!(row.begun, row.succeeded + row.failed + row.unlocated + row.open, "{row:?}");
         let failures = report.failures.iter().filter(|failure| failure.what == row.what);
@@ -189,7 +189,7 @@ fn calls_and_all_else_are_answered() {
     for delay in [Delay::Connection, Delay::Disconnect, Delay::Total, Delay::SessionDuration] {
         assert_eq!(report.delay(delay).unwrap().n, 100, "{delay:?}");
     }
-    // It rings at once and is answered 5 ms later; no response is earlier than its request.
+    // The callee rings immediately and answers 5 ms later.
     assert!(report.delay(Delay::Invite).unwrap().min_us >= 5000.0);
     assert!(report.delay(Delay::SessionDuration).unwrap().min_us >= 20_000.0);
     assert!(report.delay(Delay::AnswerSignal).is_none() && !report.notes.is_empty());
@@ -210,7 +210,7 @@ fn what_begins_in_the_warm_up_is_counted_apart() {
         plan.count = None;
     });
     let report = carried_out(&order);
-    // One every 5 ms, the first at once.
+    // One call starts every 5 ms, the first at the start of the load.
     assert_eq!((report.warm_up[0].begun, report.warm_up[0].open), (40, 0));
     assert_all_well(&report, What::Call, 60);
 }
@@ -225,7 +225,7 @@ fn users_of_a_closed_loop_come_again() {
     assert_all_well(&carried_out(&order), What::Options, 90);
 }
 
-/// A lost INVITE is retransmitted, and no call fails for it.
+/// A lost INVITE is retransmitted, so no call fails.
 #[test]
 fn a_deaf_server_makes_retransmissions_and_no_failures() {
     let unheard = Arc::new(AtomicU64::new(0));
@@ -249,16 +249,19 @@ fn a_deaf_server_makes_retransmissions_and_no_failures() {
 fn what_comes_twice_is_told() {
     let order_of_server = ordered(Role::UserAgent(manners(Answer::Accept(Duration::ZERO))));
     let server = between(sockets(&UDP), order_of_server, |_| true, |message| vec![message.clone(), message]);
-    // Two of these responses are less than three times as long as the request: a stranger gets both.
+    // Two of these responses together are less than three times as long as the request, so an unvalidated address gets
+    // both.
     let report = carried_out(&order(address(&server), Work::Call(Scenario::Message), 40));
     assert_all_well(&report, What::Message, 40);
     let tester = &report.tester;
-    // The last request of each thread may arrive when its server has ended. A retransmitted request is answered twice more.
+    // The load may end before the second response to the last request of each thread arrives. A retransmitted request
+    // is answered twice more.
     let most = 40 + 2 * report.requests_again;
     assert!((38..=most).contains(&tester.strays) && tester.foreign == 0, "{tester:?}");
 }
 
-/// A message may be as long as a datagram (RFC 3261 section 18.1.1), and on a connection as long as the tester reads.
+/// A message may be as long as a datagram can be (RFC 3261 section 18.1.1). Over a connection it may have the length up
+/// to which the tester reads.
 #[test]
 fn a_long_answer_is_read_whole() {
     let started = |points: &[&str], len| {
@@ -266,7 +269,7 @@ fn a_long_answer_is_read_whole() {
         between(sockets(points), ordered(role), |_| true, move |message| vec![lengthened(message, len)])
     };
     let server = started(&UDP, 64_000);
-    // An address without proof gets at most three times the bytes that it sent.
+    // The request is long, because an unvalidated address gets at most three times the bytes that it sent.
     let order_of_long = with(order(address(&server), CALL, 20), |plan| plan.description = 30_000);
     let report = carried_out(&order_of_long);
     assert_all_well(&report, What::Call, 20);
@@ -277,7 +280,7 @@ fn a_long_answer_is_read_whole() {
         |target| LoadOrder { carrier: Carrier::Tcp(Connections::PerAttempt), ..order(target, CALL, 20) };
     let server = started(&["tcp:127.0.0.1:0"], 200_000);
     assert_all_well(&carried_out(&over(server.address(Transport::Tcp))), What::Call, 20);
-    // A longer one exceeds the tester's own limit, and is not counted against the server.
+    // A longer message exceeds the tester's own limit, so the load is invalid.
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let target = listener.local_addr().unwrap();
     let answering = std::thread::spawn(move || {
@@ -302,7 +305,7 @@ fn a_long_answer_is_read_whole() {
 /// A call to a dead server fails after 64·T1, which is 3.2 s here, and not before.
 #[test]
 fn a_dead_server_makes_failures_by_timer_b() {
-    // It still has its socket, but receives and sends nothing.
+    // The server has a socket, so ICMP reports nothing, but it does not respond.
     let dead = UdpSocket::bind("127.0.0.1:0").unwrap();
     let report = carried_out(&order(dead.local_addr().unwrap(), CALL, 40));
     let row = report.outcome(What::Call).unwrap();
@@ -311,8 +314,8 @@ fn a_dead_server_makes_failures_by_timer_b() {
     assert_eq!((report.failures[0].kind.name(), report.failures[0].why.contains("timer B")), ("timer", true));
     let failed = |second: &&SecondRow| second.failed > 0;
     assert!(report.seconds.iter().filter(failed).all(|second| second.second >= 3));
-    // INVITE is retransmitted after T1, 2·T1 and so on: at 50, 150, 350, 750, 1550 and 3150 ms. The last one is missing if the tester is
-    // so late that the call has failed before.
+    // INVITE is retransmitted after T1, 2·T1 and so on: at 50, 150, 350, 750, 1550 and 3150 ms. The last retransmission
+    // is missing if the tester is so late that the call fails before.
     assert!((40 * 5..=40 * 6).contains(&report.requests_again), "{}", report.requests_again);
     assert_eq!((report.ratios.ser, report.ratios.isa, report.kept), (Some(0.0), Some(1.0), false));
 }
@@ -380,8 +383,8 @@ fn users_register_with_their_passwords_and_no_others() {
     );
 }
 
-/// If one user cannot be registered before the load while others still wait, the load does not start, and accepted registrations
-/// are removed.
+/// If one user cannot be registered before the load while others still wait, the load does not start, and accepted
+/// registrations are removed.
 #[test]
 fn a_load_that_cannot_be_prepared_leaves_nobody_registered() {
     let known = |number| User { name: format!("user{number:06}"), password: "secret".into(), contact: None };
@@ -412,7 +415,7 @@ fn a_load_that_cannot_be_prepared_leaves_nobody_registered() {
     assert!(came.len() > 1 && left.len() == 1 && left[0].contains("user000000"), "{left:?}");
 }
 
-/// Without a configured domain, it is the server's address and port.
+/// Without a configured domain, the domain of the users is the server's address and port.
 #[test]
 fn users_belong_to_who_is_tested() {
     for point in ["udp:127.0.0.1:0", "udp:[::1]:0"] {
@@ -422,7 +425,7 @@ fn users_belong_to_who_is_tested() {
     }
 }
 
-/// Both sides are the tester's: the events at the callee are measured there.
+/// Caller and callee belong to the tester, so delays are measured at both ends.
 #[test]
 fn calls_through_a_proxy_are_measured_at_both_ends() {
     let server = Running::start(sockets(&UDP), ordered(Role::Proxy { record_route: true }));
@@ -442,7 +445,8 @@ fn calls_through_a_proxy_are_measured_at_both_ends() {
     }
 }
 
-/// Peers whose registrations last one second are called for 2.5 s, and are removed at the end.
+/// Callees whose registrations expire after one second are called for 2.5 s. Their registrations are removed at the
+/// end.
 #[test]
 fn registrations_are_kept_alive_and_taken_back() {
     let server = Running::with(sockets(&UDP), |listens| {
@@ -461,7 +465,7 @@ fn registrations_are_kept_alive_and_taken_back() {
     assert_all_well(&report, What::Call, 50);
     let renewed = report.outcome(What::Renew).unwrap();
     assert!(renewed.succeeded >= 40 && renewed.failed == 0, "{renewed:?}");
-    // No peer is registered any more: the same users are called without peers, and not found.
+    // No callee is registered any more: calls to the same users get a failure response.
     let foreign = with(order, |plan| plan.callee = CalleeOrder::Foreign);
     let failures = carried_out(&foreign).failures;
     let status = failures.iter().all(|failure| failure.kind.name() == "status");
@@ -491,7 +495,7 @@ fn a_port_that_is_taken_is_refused() {
     assert!(matches!(&error, LoadError::Socket(_)) && error.to_string().contains("bind"), "{error}");
 }
 
-/// The tester against itself: its own limits are measured before those of a server.
+/// The tester is measured against its own answering server.
 #[test]
 fn the_tester_answers_itself() {
     let stop = AtomicBool::new(false);
@@ -511,7 +515,7 @@ fn the_tester_answers_itself() {
         let order = order(heard.recv().unwrap(), CALL, 100);
         let order = with(order, |plan| plan.timing = Timing::default());
         let report = run(&order, &AtomicBool::new(false), |_| {}, |_, _| {});
-        // Before anything can fail here: a scope waits for its threads.
+        // The flag is set before anything can panic here, because the scope waits for its threads.
         stop.store(true, Ordering::Relaxed);
         let (report, answered) = (report.unwrap(), answering.join().unwrap().unwrap());
         assert_all_well(&report, What::Call, 100);
@@ -520,7 +524,7 @@ fn the_tester_answers_itself() {
     });
 }
 
-/// A peer of another implementation.
+/// The peer is SIPp, which is an independent implementation.
 #[test]
 fn sipp_answers_calls() {
     let port = UdpSocket::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();

@@ -14,7 +14,7 @@ use netrig_sip_net::dns::{
 
 use super::*;
 
-/// A DNS server that is ended with the test.
+/// A DNS server that ends with the test.
 struct Names {
     listens: Vec<ListeningPoint>,
     stop: Arc<AtomicBool>,
@@ -35,7 +35,7 @@ impl Names {
         Self::run(server.unwrap())
     }
 
-    /// Over UDP and TCP on one port.
+    /// Starts a server over UDP and TCP on the same port.
     fn at_both(zone: &str) -> Self {
         let taken = |port| -> Option<NameServer> {
             let at = |transport| ListeningPoint { transport, address: ([127, 0, 0, 1], port).into() };
@@ -72,7 +72,7 @@ impl Drop for Names {
     }
 }
 
-/// Retransmission after 100 ms, three transmissions in all.
+/// The DNS server as a source of names, with retransmissions after 100 ms and three transmissions in all.
 fn asked(server: SocketAddr) -> NameSource {
     NameSource::Server(Asking { server, retry: Duration::from_millis(100), tries: 3 })
 }
@@ -117,7 +117,7 @@ public.test A 8.8.8.8
 six.test AAAA ::1
 "#;
 
-/// The same table is used directly, and by a server.
+/// The same table is used directly and by a DNS server.
 #[test]
 fn a_name_leads_to_the_same_places_by_a_table_and_by_a_server() {
     let server = Names::start(ZONE, Some("30 ms"), 0.0);
@@ -125,7 +125,7 @@ fn a_name_leads_to_the_same_places_by_a_table_and_by_a_server() {
         let is_asked = matches!(source, NameSource::Server(_));
         let found = located("sip:example.test", source.clone()).unwrap();
         assert_eq!(hops(&found), ["UDP 127.0.0.1:5061", "UDP 127.0.0.2:5062", "TCP 127.0.0.1:5063"]);
-        // NAPTR, SRV and addresses, one after the other.
+        // The three queries for NAPTR, SRV and addresses follow each other, each with a delay of 30 ms.
         assert!(!is_asked || found.took >= Duration::from_millis(90), "{found:?}");
         assert_eq!(unlocated(located("sip:nowhere.test", source.clone())), Unlocated::NoSuchName);
         assert_eq!(unlocated(located("sip:public.test", source.clone())), Unlocated::Forbidden);
@@ -153,7 +153,7 @@ fn what_is_too_long_for_a_datagram_comes_over_tcp() {
     assert_eq!(server.finish().over_tcp, 1);
 }
 
-/// A DNS server of the test, with its response to each query.
+/// A fake DNS server that calls `answer` for each query.
 fn fake(mut answer: impl FnMut(&UdpSocket, SocketAddr, &[u8]) + Send + 'static) -> NameSource {
     let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
     let address = socket.local_addr().unwrap();
@@ -167,7 +167,7 @@ fn fake(mut answer: impl FnMut(&UdpSocket, SocketAddr, &[u8]) + Send + 'static) 
     asked(address)
 }
 
-/// The response to a query without any record, with this code.
+/// The response to a query with this response code and without records.
 fn refused(question: &[u8], code: u8) -> Vec<u8> {
     let mut answer = question.to_vec();
     answer[2] |= 0x80;
@@ -191,7 +191,7 @@ fn what_the_dns_fails_to_do_is_told_by_its_kind() {
         answer
     };
     assert_eq!(once(garbled), Unlocated::Malformed);
-    // There is no response to three transmissions.
+    // The server does not respond to any of the three transmissions.
     let heard = Arc::new(AtomicU64::new(0));
     let counted = Arc::clone(&heard);
     let silent = fake(move |_, _, _| {
@@ -201,7 +201,8 @@ fn what_the_dns_fails_to_do_is_told_by_its_kind() {
     assert_eq!(heard.load(Ordering::Relaxed), 3);
 }
 
-/// A response with another ID, with another question or from another port is ignored; the true one after them is used.
+/// Responses with another ID, with another question or from another port are ignored. The correct response after them
+/// is used.
 #[test]
 fn answers_of_others_are_ignored() {
     let zone = Zone::parse("example.test A 127.0.0.1").unwrap();
@@ -224,7 +225,7 @@ fn answers_of_others_are_ignored() {
     assert_eq!(hops(&found), ["UDP 127.0.0.1:5060"]);
 }
 
-/// The location of this server, by NAPTR, SRV and its address.
+/// A zone with NAPTR, SRV and address records that lead to this server.
 fn zone_of(server: SocketAddr) -> String {
     let (ip, port) = (server.ip(), server.port());
     format!(
@@ -233,7 +234,8 @@ fn zone_of(server: SocketAddr) -> String {
     )
 }
 
-/// Each attempt looks up its server. That is a delay of its own, which is in no other delay.
+/// Each attempt looks up its server. The duration of the look-up is reported as a separate delay and is not part of any
+/// other delay.
 #[test]
 fn attempts_look_for_their_server_and_that_is_measured() {
     let server = answering(Answer::Accept(Duration::ZERO));
@@ -243,7 +245,7 @@ fn attempts_look_for_their_server_and_that_is_measured() {
     ] {
         for lookup in [LookupSettings::PerAttempt, LookupSettings::Cached] {
             let names = Names::start(&zone_of(address(&server)), Some("20 ms"), 0.0);
-            // The order has the result of the first look-up.
+            // The order's address is already that of the server.
             let location = Some(location("sip:example.test", names.source(), lookup));
             let report = carried_out(&LoadOrder { location, ..order(address(&server), work, 40) });
             assert_all_well(&report, what, 40);
@@ -254,11 +256,12 @@ fn attempts_look_for_their_server_and_that_is_measured() {
                 assert!(took.min_us >= 60_000.0, "{took:?}");
                 assert_eq!((dns.asked, dns.kept), (120, 0));
             } else {
-                // Each of two threads queries for itself, and attempts that start meanwhile wait for the same response.
+                // Each of the two threads sends its own three queries. Attempts that start meanwhile wait for the same
+                // responses.
                 assert_eq!(dns.asked, 6, "{dns:?}");
                 assert!(took.min_us < 20_000.0, "{took:?}");
             }
-            // The look-up is in no other delay.
+            // The look-up is not part of other delays.
             let row = report.delay(delay).unwrap();
             assert!(lookup == LookupSettings::Cached || row.min_us < 60_000.0, "{row:?}");
             assert_eq!(names.finish().over_udp, dns.asked);
@@ -266,7 +269,7 @@ fn attempts_look_for_their_server_and_that_is_measured() {
     }
 }
 
-/// Registrations wait, too: no user registers twice at once.
+/// Registrations wait for their look-up too. No user has two pending registrations.
 #[test]
 fn registrations_look_for_their_server() {
     let registrar = Running::start(sockets(&UDP), ordered(Role::Registrar));
@@ -279,7 +282,7 @@ fn registrations_look_for_their_server() {
     assert_eq!(report.delay(Delay::Lookup).unwrap().n, 40);
 }
 
-/// An attempt without a server says nothing about one: it is in no failure, ratio or threshold.
+/// An attempt whose look-up finds no server is not counted in failures, ratios or thresholds of a server.
 #[test]
 fn what_finds_no_server_is_held_against_none() {
     let server = answering(Answer::Accept(Duration::ZERO));
@@ -302,7 +305,7 @@ fn what_finds_no_server_is_held_against_none() {
     }
 }
 
-/// Lost queries are retransmitted, which costs time.
+/// Lost responses cause retransmissions of queries, which lengthen the look-up.
 #[test]
 fn lost_answers_are_asked_for_again() {
     let server = answering(Answer::Accept(Duration::ZERO));
@@ -317,7 +320,7 @@ fn lost_answers_are_asked_for_again() {
     assert!(report.delay(Delay::Lookup).unwrap().max_us >= 50_000.0);
 }
 
-/// The first by priority is dead: the next takes over (RFC 3263 section 4.3).
+/// The server with the best priority is dead, and the next one is used (RFC 3263 section 4.3).
 #[test]
 fn the_next_by_priority_takes_over() {
     let dead = UdpSocket::bind("127.0.0.1:0").unwrap();
@@ -336,7 +339,7 @@ fn the_next_by_priority_takes_over() {
     }
 }
 
-/// Two servers of one priority share the attempts by their weights.
+/// Two servers with the same priority share the attempts by their weights.
 #[test]
 fn attempts_are_shared_by_weights() {
     let heard = [Arc::new(AtomicU64::new(0)), Arc::new(AtomicU64::new(0))];
@@ -358,13 +361,13 @@ fn attempts_are_shared_by_weights() {
     assert_all_well(&report, What::Call, 400);
     let [most, least] = heard.map(|heard| heard.load(Ordering::Relaxed) as f64);
     assert!(most + least >= 400.0, "{most} and {least}");
-    // Of 41 numbers 31 are the first's (RFC 2782); five standard errors of 400 draws.
+    // The first server is chosen for 31 of 41 numbers (RFC 2782). The tolerance is five standard errors of 400 draws.
     let share = 31.0 / 41.0;
     let error = (share * (1.0 - share) / 400.0_f64).sqrt();
     assert!((most / (most + least) - share).abs() < 5.0 * error, "{most} and {least}");
 }
 
-/// A foreign DNS server is not queried by each attempt.
+/// A load with a look-up per attempt is refused if the DNS server has a public address.
 #[test]
 fn a_public_dns_server_is_not_loaded() {
     let location = |lookup| Some(location("sip:example.test", asked(([8, 8, 8, 8], 53).into()), lookup));

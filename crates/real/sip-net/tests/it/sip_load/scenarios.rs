@@ -1,5 +1,5 @@
-//! Scenarios beyond the plain call over real sockets: with netrig's proxy between caller and callee, with its user agent, and
-//! with SIPp.
+//! Scenarios beyond the plain call over real sockets: with netrig's proxy between caller and callee, with its user
+//! agent, and with SIPp.
 
 use netrig_sip::settings::Connections;
 use std::io::Read;
@@ -23,7 +23,7 @@ const HOLD: Duration = Duration::from_millis(30);
 
 const SUBSCRIBE: Scenario = Scenario::Subscribe { hold: HOLD, expires: 60 };
 
-/// With a delay that each of them has and others have not.
+/// Scenarios, each with a delay that only this scenario has, if there is one.
 const ANSWERED: [(Scenario, Option<Delay>); 5] = [
     (Scenario::EarlyMedia { hold: HOLD }, None),
     (Scenario::DelayedOffer { hold: HOLD }, None),
@@ -72,7 +72,7 @@ fn a_user_agent_keeps_to_the_rules() {
         let report = carried_out(&order(address(&server), Work::Call(scenario), 30));
         assert_all_well(&report, scenario.what(), 30);
     }
-    // It rings without media, and reliably only if requested.
+    // This server rings without early media, and sends 180 reliably only if that is requested.
     let server = answering(Answer::Accept(Duration::from_millis(2)));
     let report = carried_out(&order(address(&server), Work::Call(Scenario::EarlyMedia { hold: HOLD }), 10));
     assert_eq!(
@@ -81,7 +81,8 @@ fn a_user_agent_keeps_to_the_rules() {
     );
 }
 
-/// The proxy calls all contacts of a peer: two answer, of which one is kept, and the third is cancelled.
+/// The proxy forks a call to three contacts. Two of them answer; the caller keeps one dialog. The branch to the third
+/// is cancelled.
 #[test]
 fn a_forked_call_keeps_one_dialog() {
     let server = proxy();
@@ -96,17 +97,17 @@ fn a_forked_call_keeps_one_dialog() {
     };
     let report = forked(Scenario::Fork { hold: HOLD });
     assert_eq!((report.surplus, report.delay(Delay::AnswerSignal).unwrap().n), (30, 60));
-    // A callee of another scenario answers once.
+    // In another scenario only one contact answers.
     let report = forked(Scenario::Call { hold: HOLD });
     assert_eq!((report.surplus, report.delay(Delay::AnswerSignal).unwrap().n), (0, 30));
-    // Each sends several provisional responses, all of which the proxy forwards.
+    // Each contact sends several provisional responses, and the proxy forwards all of them.
     let order = with(order(address(&server), CALL, 20), |plan| {
         (plan.callee, plan.options.contacts, plan.options.provisionals) = (own(40), 2, 4);
     });
     assert_all_well(&carried_out(&order), What::Call, 20);
 }
 
-/// Each scenario has its own row, and the same arrivals do the same in one thread and in two.
+/// Each scenario has its own row. The same arrivals start the same scenarios with one thread and with two.
 #[test]
 fn a_mix_is_the_same_for_any_number_of_threads() {
     let server = proxy();
@@ -139,7 +140,8 @@ fn a_mix_is_the_same_for_any_number_of_threads() {
     assert_eq!(begun(1), begun(2));
 }
 
-/// A dead server, a full one, and an address without a listener: the next server takes over, and its delays are separate.
+/// If a server is dead or full, or no server listens at an address, the tester tries the next server, whose delays are
+/// reported separately.
 #[test]
 fn the_next_server_takes_over_from_one_that_is_gone() {
     let dead = UdpSocket::bind("127.0.0.1:0").unwrap();
@@ -147,7 +149,7 @@ fn the_next_server_takes_over_from_one_that_is_gone() {
     let server = answering(Answer::Accept(Duration::ZERO));
     for (first, least) in [(dead.local_addr().unwrap(), 3_200_000.0), (address(&full), 0.0)] {
         for (work, what) in [(CALL, What::Call), (Work::Call(Scenario::Options), What::Options)] {
-            // It challenges nothing: only calls are refused.
+            // The full server refuses only calls, not OPTIONS.
             if least == 0.0 && what == What::Options {
                 continue;
             }
@@ -160,7 +162,7 @@ fn the_next_server_takes_over_from_one_that_is_gone() {
             assert!(report.delay(Delay::Connection).is_none() && report.delay(Delay::Options).is_none());
         }
     }
-    // Registrations, and connections that no server accepts.
+    // Registrations over connections that no server accepts.
     let nobody = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
     let registrar = Running::start(sockets(&["tcp:127.0.0.1:0"]), ordered(Role::Registrar));
     for connecting in [Connections::One, Connections::PerUser, Connections::PerAttempt] {
@@ -171,14 +173,14 @@ fn the_next_server_takes_over_from_one_that_is_gone() {
         assert_all_well(&report, What::Register, 30);
         assert_eq!(report.failed_over, 30);
     }
-    // All of them are dead.
+    // All servers are dead.
     let other = UdpSocket::bind("127.0.0.1:0").unwrap();
     let order = order(dead.local_addr().unwrap(), CALL, 5);
     let report = carried_out(&LoadOrder { others: vec![other.local_addr().unwrap()], ..order });
     assert_eq!((report.outcome(What::Call).unwrap().failed, report.failures[0].kind.name()), (5, "timer"));
 }
 
-/// Over UDP, ICMP reports the missing listener long before a timer expires; the next server is then tried.
+/// Over UDP, ICMP reports the missing listener long before a timer expires. The tester then tries the next server.
 #[test]
 fn a_datagram_that_reaches_nobody_is_a_failure_at_once() {
     let registrar = Running::start(sockets(&UDP), ordered(Role::Registrar));
@@ -202,7 +204,7 @@ fn a_datagram_that_reaches_nobody_is_a_failure_at_once() {
     }
 }
 
-/// A server that dies during a load: the load continues or ends, as configured.
+/// If the server dies during a load, the load continues or ends, as configured.
 #[test]
 fn a_load_ends_with_its_server_if_it_is_told_to() {
     for ends in [false, true] {
@@ -225,7 +227,7 @@ fn a_load_ends_with_its_server_if_it_is_told_to() {
     }
 }
 
-/// A server that closes its connections: the next request opens another connection, or none.
+/// If the server closes its connections, the next request opens another connection or fails, as configured.
 #[test]
 fn connections_are_opened_again_as_they_are_told_to() {
     for (reconnecting, again) in [
@@ -286,7 +288,7 @@ fn sipp_sees_what_it_expects() {
             eprintln!("skipped: sipp is not installed");
             return;
         };
-        // Before it listens, ICMP would report a missing listener.
+        // The load must not start before SIPp listens, because ICMP would report the missing listener.
         let listens = format!(":{port:04X} ");
         while !std::fs::read_to_string("/proc/net/udp").unwrap().contains(&listens) {
             assert!(child.try_wait().unwrap().is_none(), "SIPp has ended");

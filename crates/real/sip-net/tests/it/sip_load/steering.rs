@@ -4,8 +4,8 @@ use netrig_sip_net::load::{Control, SoFar, Steering};
 
 use super::*;
 
-/// As planned for one second, a pause of one second, then twice as fast until it has lasted two seconds without the pause; or, in a
-/// long load, until its manual end.
+/// A load that runs at the planned rate for one second, pauses for one second, and then runs at twice the rate. It ends
+/// after two seconds without the pause, or manually if `ends` is true.
 fn steered(ends: bool) -> LoadReport {
     let server = answering(Answer::Accept(Duration::ZERO));
     let order = order(address(&server), Work::Call(Scenario::Call { hold: Duration::ZERO }), 100_000);
@@ -30,12 +30,12 @@ fn a_pause_makes_a_load_longer_and_nothing_late() {
     let whats: Vec<_> = told.iter().map(|one| (one.what, one.factor)).collect();
     assert_eq!(whats, [("pause", 0.0), ("rate", 2.0)]);
     let (paused, went_on) = (told[0].at, told[1].at);
-    // At 100/s until the pause, at 200/s for the rest of the two seconds.
+    // The rate is 100/s until the pause, and 200/s for the rest of the two seconds.
     let planned = 100.0 * paused + 200.0 * (2.0 - paused);
     let calls = report.outcome(What::Call).unwrap();
     assert!((calls.begun as f64 - planned).abs() <= 1.0, "{} of {planned}: {told:?}", calls.begun);
     assert_eq!((calls.succeeded, calls.open), (calls.begun, 0), "{:?}", report.failures);
-    // On any machine, less than the pause.
+    // The pause itself does not count as lateness.
     let late = report.tester.lateness.as_ref().unwrap().max_us / 1e6;
     assert!(late < went_on - paused, "{late} s");
     assert!((report.measured - 2.0).abs() < 1.0, "{} s without the pause", report.measured);

@@ -19,10 +19,10 @@ use crate::it::sip_server::{Running, sockets};
 
 const EACH: [Connections; 3] = [Connections::One, Connections::PerUser, Connections::PerAttempt];
 
-/// Both transports on a port that the system chooses.
+/// TCP and TLS at ports that the system chooses.
 const STREAMS: [&str; 2] = ["tcp:127.0.0.1:0", "tls:127.0.0.1:0"];
 
-/// TLS with any server, and with one that opens connections.
+/// TLS to the server without a check of its certificate, and TLS for connections that the server opens.
 fn in_tls(connecting: Connections) -> Carrier {
     let own = Identity::self_signed(vec!["127.0.0.1".into()]).unwrap();
     let client = tls::client(&Trust::Anyone, None).unwrap();
@@ -43,7 +43,7 @@ fn started(role: Role) -> Running {
     Running::start(sockets(&STREAMS), ordered(role))
 }
 
-/// Connections that a server has accepted, and that failed.
+/// Numbers of connections that a server has accepted, and of connections that failed.
 fn connections(tally: &Tally) -> (u64, u64) {
     (tally.connections.accepted, tally.connections.broken.0.values().sum())
 }
@@ -58,7 +58,7 @@ fn calls_share_connections_as_they_are_told_to() {
             // SIP retransmits nothing over a reliable transport.
             assert_eq!(report.requests_again, 0);
             assert!(report.delay(Delay::Invite).unwrap().min_us >= 2000.0);
-            // Two threads; forty users; a hundred and twenty calls.
+            // There are 2 threads, 40 users and 120 calls.
             let taken = match connecting {
                 Connections::One => 2,
                 Connections::PerUser => 40,
@@ -75,12 +75,13 @@ fn users_register_along_connections_of_their_own() {
         let server = started(Role::Registrar);
         let report = carried_out(&over(&server, carrier, Work::Register, 40));
         assert_all_well(&report, What::Register, 40);
-        // One for the registration, one for its removal.
+        // Each user has one connection for the registration and one for its removal.
         assert_eq!(connections(&server.finish()), (80, 0));
     }
 }
 
-/// The server opens connections to the registered contacts of peers. A server that does not stay in the path leaves the rest to them.
+/// The server opens connections to the registered contacts of callees. Without Record-Route, further requests go
+/// directly between caller and callee.
 #[test]
 fn peers_are_called_back() {
     for record_route in [true, false] {
@@ -110,7 +111,7 @@ fn whoever_finds_nobody_fails_at_once_and_by_its_kind() {
         let order = LoadOrder { carrier: Carrier::Tcp(connecting), ..order(target, CALL, 40) };
         let report = carried_out(&order);
         assert_eq!(only_failure(&report), ("connection", "the connection was refused", 40));
-        // It is no limit of the tester, which had a port for each connection and sent its messages.
+        // The refusal does not count as a limit of the tester: it had a port for each connection.
         let tester = &report.tester;
         assert_eq!((report.ratios.isa, tester.omitted, tester.unsent), (Some(1.0), 0, 0));
         assert!(
@@ -121,14 +122,14 @@ fn whoever_finds_nobody_fails_at_once_and_by_its_kind() {
     }
 }
 
-/// A server that accepts connections and cuts them off: no attempt waits for its timers.
+/// If the server accepts connections and resets them, the attempts fail immediately and not by a timer.
 #[test]
 fn whoever_is_cut_off_fails_at_once() {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let target = listener.local_addr().unwrap();
     let cutting = std::thread::spawn(move || {
         for stream in listener.incoming().take(40) {
-            // Unread data turns the close into a reset.
+            // Closing a socket with unread data resets the connection.
             let stream = stream.unwrap();
             while stream.peek(&mut [0]).unwrap() == 0 {}
         }
@@ -152,7 +153,7 @@ fn whoever_does_not_trust_the_server_says_nothing_to_it() {
     assert_eq!(only_failure(&report), ("connection", why, 40));
 }
 
-/// A failure names what is wrong with the certificate, or the alert.
+/// The failure names the error in the certificate, or the alert.
 #[test]
 fn a_failure_of_tls_names_its_cause() {
     let identity = Identity::self_signed(vec!["right.test".into()]).unwrap();
@@ -181,7 +182,8 @@ fn a_failure_of_tls_names_its_cause() {
     }
 }
 
-/// A server that dies during calls: they fail because their connections are gone, and the tester was no limit.
+/// If the server dies during calls, they fail because their connections are lost. This does not count as a limit of the
+/// tester.
 #[test]
 fn a_server_that_dies_is_not_the_testers_limit() {
     for connecting in EACH {
@@ -202,7 +204,7 @@ fn a_server_that_dies_is_not_the_testers_limit() {
     }
 }
 
-/// A connection that the server closes between two calls is reopened for the next.
+/// If the server closes a connection between two calls, the next call opens a new one.
 #[test]
 fn a_connection_that_was_closed_is_opened_again() {
     let limits = Limits { idle: Duration::from_millis(300), ..Limits::default() };
@@ -237,7 +239,7 @@ fn the_tester_answers_itself_along_connections() {
             let order = order(heard.recv().unwrap(), CALL, 100);
             let order = LoadOrder { carrier: Carrier::Tcp(connecting), ..order };
             let report = run(&order, &AtomicBool::new(false), |_| {}, |_, _| {});
-            // Before anything can fail here: a scope waits for its threads.
+            // The flag is set before anything can panic here, because the scope waits for its threads.
             stop.store(true, std::sync::atomic::Ordering::Relaxed);
             let (report, answered) = (report.unwrap(), answering.join().unwrap().unwrap());
             assert_all_well(&report, What::Call, 100);
