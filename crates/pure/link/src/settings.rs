@@ -25,7 +25,8 @@ pub struct LineSettings {
     /// The framing of packets. None if not given.
     #[serde(default)]
     pub framing: Framing,
-    /// Whether a packet takes the time of its bits, or a random time with that mean. `constant` if not given.
+    /// Whether the service time of a packet is its transmission time, or a random time with that mean. `constant` if
+    /// not given.
     #[serde(default, skip_serializing_if = "Service::is_constant")]
     pub service: Service,
     /// Rules of traffic conditioning for packets on their way to the queue. The first rule that matches applies.
@@ -35,7 +36,8 @@ pub struct LineSettings {
     /// matches, or else to the last class.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub classes: Vec<Class>,
-    /// Share of the rate that all classes together may reserve, a limit of routers. It does not limit use. 75 % if not given.
+    /// Share of the rate that all classes together may reserve, as routers limit it. It limits reservations, not use.
+    /// 75 % if not given.
     #[serde(default = "three_quarters", skip_serializing_if = "is_three_quarters")]
     pub reservable: Fraction,
     /// The queue in front of the line.

@@ -9,8 +9,8 @@ use serde::{Deserialize, Serialize};
 use crate::application_settings::ApplicationSettings;
 use crate::{AppAction, AppEvent, Application, ConnId, Ends, FlowContext, SettingsError, SizeDistribution};
 
-/// Files, one after the other, each over its own connection. `response_time` lasts from the request for a connection to the
-/// receiver's confirmation: it includes the handshake, and not the close.
+/// Files, one after the other, each over its own connection. `response_time` lasts from the request for a connection to
+/// the receiver's confirmation: it includes the handshake but not the close.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct File {

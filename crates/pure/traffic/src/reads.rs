@@ -9,9 +9,9 @@ use crate::SettingsError;
 /// Interval between two reads of an application that reads at a rate.
 const TICK: Duration = Duration::from_millis(10);
 
-/// Read rate of the receiving application: a rate, `"2 Mbit/s"`, read every 10 ms, or steps,
-/// `{ bytes = "64 KB", every = "500 ms" }`. The steps are counted from the establishment of the connection. The unused
-/// part of a step lapses.
+/// Read rate of the receiving application: a rate, `"2 Mbit/s"`, read every 10 ms, or steps, `{ bytes = "64 KB", every
+/// = "500 ms" }`. The steps are counted from the establishment of the connection. The unused part of a step is not
+/// carried over to the next one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(untagged, expecting = "neither a rate nor a table of `bytes` and `every`")]
 pub enum Reads {

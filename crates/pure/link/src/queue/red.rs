@@ -31,8 +31,8 @@ pub struct Red {
     /// Weight of the newest queue length in the average, above 0 and at most 1. 0.002 (as in the paper) if not given.
     #[serde(default = "default_weight")]
     pub weight: f64,
-    /// Whether the probability grows beyond `max` gradually to 1 at twice `max`, instead of at once (Floyd 2000). False, as in
-    /// the paper, if not given.
+    /// Whether the probability rises gradually to 1 between `max` and twice `max`, instead of at once at `max` (Floyd
+    /// 2000). False, as in the paper, if not given.
     #[serde(default)]
     pub gentle: bool,
     /// Whether ECN-capable packets are marked rather than dropped, up to the average from which all packets are dropped (RFC

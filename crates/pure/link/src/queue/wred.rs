@@ -31,7 +31,8 @@ pub struct Wred {
     /// Weight of the newest queue length in the average, above 0 and at most 1. 0.002 if not given.
     #[serde(default = "red::default_weight")]
     pub weight: f64,
-    /// Whether the probability grows beyond `max` gradually to 1 at twice `max`, instead of at once. False if not given.
+    /// Whether the probability rises gradually to 1 between `max` and twice `max`, instead of at once at `max`. False
+    /// if not given.
     #[serde(default)]
     pub gentle: bool,
     /// Whether ECN-capable packets are marked rather than dropped, up to the average from which all packets are dropped (RFC

@@ -36,7 +36,7 @@ impl Outcomes {
 }
 
 counts! {
-    /// Events that are abnormal but no failures.
+    /// Abnormal events that are not failures.
     #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
     pub struct Repetitions {
         /// Retransmitted requests.

@@ -64,10 +64,10 @@ choices! {
     /// A name service.
     #[derive(Default)]
     pub enum NameService {
-        /// None: the users know the server's address.
+        /// No name service: the users are given the server's address.
         [default]
         None = "none",
-        /// A table of the users.
+        /// A table of records that the users read without DNS messages.
         Table = "table",
         /// A DNS server of netrig.
         Server = "server",

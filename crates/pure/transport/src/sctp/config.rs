@@ -249,7 +249,7 @@ constants! {
             linux: true, "net/sctp/associola.c: sack_needed starts as 1";
             ns2: false, "sctp/sctp.cc, ProcessDataChunk";
         }
-        /// Whether the I bit requests an immediate SACK where the sender waits for it: for window probes, and for the
+        /// Whether the I bit requests an immediate SACK when the sender waits for it: for window probes, and for the
         /// last data before SHUTDOWN.
         sack_immediately: bool {
             rfc: true, "RFC 9260 section 6.1 (RFC 7053)";
@@ -317,7 +317,7 @@ constants! {
             linux: Counted::UserData, "include/net/sctp/sctp.h, sctp_data_size";
             ns2: Counted::Chunks, "sctp/sctp.cc, uiPeerRwnd: 1468 B for a chunk of 1452 B";
         }
-        /// Smallest window after a reduction, packets, except for the one packet after a time-out.
+        /// Smallest slow-start threshold after a loss, packets. It is also the smallest window after a fast retransmit.
         ssthresh_floor: u32 {
             rfc: 4, "RFC 9260 section 7.2.3";
             linux: 4, "net/sctp/transport.c, sctp_transport_lower_cwnd";
@@ -347,8 +347,9 @@ constants! {
             linux: B(106_496), "half of net.core.rmem_default (net/sctp/associola.c)";
             ns2: B(65_536), "tcl/lib/ns-default.tcl, initialRwnd_";
         }
-        /// Send buffer, bytes. A message starts only if the outstanding data with its first chunk fits. Messages enter
-        /// the buffer whole, so the last one may exceed it; a message larger than the buffer enters in fragments.
+        /// Send buffer, bytes. The first chunk of a message is sent only if it fits in addition to the outstanding
+        /// data. Messages enter the buffer whole, so the last one may exceed it; a message larger than the buffer
+        /// enters in fragments.
         send_buffer: Size {
             rfc: B(262_144), "RFC 9260 leaves it to the host; as usrsctp's default";
             linux: B(212_992), "net.core.wmem_default";

@@ -44,7 +44,8 @@ constants! {
             linux: 3, "tcp_reordering = 3 in ip-sysctl; not adapted to reordering here";
             ns2: 3, "Agent/TCP numdupacks_ 3, ns-default.tcl";
         }
-        /// What the first two duplicate acknowledgements allow to be sent: `off`, `new-data` or `any-data`.
+        /// Segments that the first two duplicate acknowledgements allow beyond the window: `off`, `new-data` or
+        /// `any-data`.
         limited_transmit: LimitedTransmit {
             rfc: LimitedTransmit::NewData, "RFC 3042";
             linux: LimitedTransmit::NewData, "tcp_limited_transmit is part of the packet-conserving rule, net/ipv4/tcp_input.c";

@@ -115,7 +115,7 @@ impl VerdictCounts {
 pub struct PurposeRow {
     /// The id, such as `REG-BIND-03`.
     pub id: String,
-    /// The part of the role that it belongs to.
+    /// The part of the role to which the purpose belongs.
     pub group: String,
     /// RFC and section.
     pub section: String,

@@ -92,8 +92,9 @@ pub struct PhaseReport {
 /// The capacity of a line.
 #[derive(Clone, Copy, Debug, PartialEq, JsonSchema, Serialize)]
 pub struct LineCapacity {
-    /// The rate received while the line was saturated, at every layer, including echoes and the control connection. If the line was not
-    /// saturated, this is a lower bound without echoes and control connection, which may have been sent at another time.
+    /// The rate received while the line was saturated, at every layer, including echoes and the control connection. If
+    /// the line was not saturated, this is a lower bound without the echoes and the control connection, whose packets
+    /// may have been sent at another time.
     pub layers: Layers,
     /// The result of the search.
     pub found: FoundCapacity,

@@ -57,8 +57,8 @@ pub enum SearchStage {
 /// The result of a search.
 #[derive(Clone, Copy, Debug, Default, PartialEq, JsonSchema, Serialize)]
 pub struct FoundCapacity {
-    /// Datagrams per second received while the line was saturated. Before that, or if it never was, the highest rate that both halves of
-    /// an interval confirm.
+    /// Datagrams per second received while the line was saturated. If it was not yet saturated, the highest rate that
+    /// both halves of an interval confirm.
     pub arrived: f64,
     /// Start and end of that interval by the receiver's clock, ns.
     #[serde(skip)]
