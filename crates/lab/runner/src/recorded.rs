@@ -33,12 +33,12 @@ pub fn recorded(
     wanted: impl Fn(&Replication) -> bool,
 ) -> Result<StoredResults, RunnerError> {
     let rule = StoppingRule::new(&design.replications, design.confidence)?;
-    let mut groups: BTreeMap<GroupKey, RunGroup> = BTreeMap::new();
+    // By point, in the order of their first runs, and then by substrate and build.
+    let mut groups: Vec<Vec<RunGroup>> = Vec::new();
     let mut latest: BTreeMap<String, (String, ProvenanceId, String)> = BTreeMap::new();
     let mut names = ResponseNames::default();
-    let mut last: Option<(GroupKey, RunGroup)> = None;
     // Reads one replication after the other, because there may be a million.
-    store.each_replication(version, |replication| {
+    store.each_recorded(version, |index, replication| {
         if build.is_some_and(|build| build != replication.build) {
             return;
         }
@@ -54,54 +54,46 @@ pub fn recorded(
         if !is_wanted {
             return;
         }
-        let is_same =
-            |key: &GroupKey| key.substrate == run.substrate && key.build == build && key.point == point;
-        if !last.as_ref().is_some_and(|(key, _)| is_same(key)) {
-            let place = place(&point, design);
-            let key = GroupKey { substrate: run.substrate.clone(), build, place, point };
-            if let Some((key, group)) = last.replace((key, RunGroup::default())) {
-                groups.entry(key).or_default().extend(group);
-            }
+        if groups.len() <= index {
+            groups.resize_with(index + 1, Vec::new);
         }
-        if let Some((_, group)) = &mut last {
-            group.sources.add(&run);
-            group.records.push(names.record(number, run.seed, &run.end, &run.responses));
-        }
+        let known = groups[index].iter().position(|of| of.substrate == run.substrate && of.build == build);
+        let known = known.unwrap_or_else(|| {
+            // Without room for all of them, a million records would take a fifth more memory while they grow.
+            let records = Vec::with_capacity(design.replications.min as usize);
+            let sources = RunSources::default();
+            let substrate = run.substrate.clone();
+            groups[index].push(RunGroup { substrate, build, point, records, sources });
+            groups[index].len() - 1
+        });
+        let group = &mut groups[index][known];
+        group.sources.add(&run);
+        group.records.push(names.record(number, run.seed, &run.end, &run.responses));
     })?;
-    if let Some((key, group)) = last {
-        groups.entry(key).or_default().extend(group);
-    }
-    groups.retain(|key, _| latest.get(&key.substrate).is_some_and(|latest| latest.2 == key.build));
+    let is_latest =
+        |group: &RunGroup| latest.get(&group.substrate).is_some_and(|latest| latest.2 == group.build);
+    let mut groups: Vec<RunGroup> = groups.into_iter().flatten().filter(is_latest).collect();
+    groups.sort_by_cached_key(|group| {
+        (group.substrate.clone(), group.build.clone(), place(&group.point, design), group.point.clone())
+    });
     let mut results = StoredResults::default();
-    for (key, RunGroup { records, sources }) in groups {
+    for RunGroup { substrate, point, mut records, sources, .. } in groups {
+        // A replication that was recorded several times stays in the order of recording.
+        records.sort_by_key(|record| record.replication);
         let decided = rule.decide(&records).last();
-        results.sources.entry(key.point.clone()).or_default().extend(sources);
-        results.points.push(PointRuns::new(&key.substrate, key.point, records, decided));
+        results.sources.entry(point.clone()).or_default().extend(sources);
+        results.points.push(PointRuns::new(&substrate, point, records, decided));
     }
     Ok(results)
 }
 
 /// The runs of one build at a point on a substrate.
-#[derive(Default)]
 struct RunGroup {
-    records: Vec<RunRecord>,
-    sources: RunSources,
-}
-
-impl RunGroup {
-    fn extend(&mut self, other: Self) {
-        self.records.extend(other.records);
-        self.sources.extend(other.sources);
-    }
-}
-
-/// A key that sorts points: by the order of their levels in the design, then by the text of the levels.
-#[derive(PartialEq, Eq, PartialOrd, Ord)]
-struct GroupKey {
     substrate: String,
     build: String,
-    place: Vec<usize>,
     point: Point,
+    records: Vec<RunRecord>,
+    sources: RunSources,
 }
 
 /// The index of each level of the point in the design, for sorting. A missing level sorts last.

@@ -1,12 +1,13 @@
 //! Queries of the store.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::ops::ControlFlow;
 
 use netrig_core::{Duration, Instant};
 use netrig_experiment::{Balance, Cut, MeasuredValue, Point, RunOutcome};
+use rusqlite::fallible_streaming_iterator::FallibleStreamingIterator as _;
 use rusqlite::types::ValueRef;
-use rusqlite::{OptionalExtension, Params, Row, Transaction};
+use rusqlite::{OptionalExtension, Params, Row, Rows, Transaction};
 use serde::de::DeserializeOwned;
 
 use crate::provenance::digest;
@@ -210,6 +211,74 @@ impl Store {
             ControlFlow::Continue(())
         })
         .map_err(|e| self.failed(e))
+    }
+
+    /// Calls `take` with each replication of an experiment, in the order in which the runs were recorded, and with the
+    /// index of its point among the points so far. For a million runs this takes half the time of
+    /// [`Self::each_replication`], because rows that are neighbours in the file are read together.
+    ///
+    /// # Errors
+    /// If the store cannot be read.
+    pub fn each_recorded(
+        &self,
+        experiment: ExperimentId,
+        take: impl FnMut(usize, Replication),
+    ) -> Result<(), StoreError> {
+        self.read_recorded(experiment, take).map_err(|e| self.failed(e))
+    }
+
+    fn read_recorded(
+        &self,
+        experiment: ExperimentId,
+        mut take: impl FnMut(usize, Replication),
+    ) -> rusqlite::Result<()> {
+        let (first, last): (Option<i64>, Option<i64>) = self.connection.query_row(
+            "SELECT min(run), max(run) FROM replication WHERE experiment = ?",
+            [experiment.0],
+            |row| Ok((row.get(0)?, row.get(1)?)),
+        )?;
+        let mut runs = self.connection.prepare_cached(&format!(
+            "SELECT {RUN}, replication.factors, replication.number, provenance.build
+             FROM replication INDEXED BY replication_of_run CROSS JOIN run ON run.id = replication.run
+             CROSS JOIN provenance ON provenance.id = run.provenance
+             WHERE replication.experiment = ?1 AND replication.run BETWEEN ?2 AND ?3 ORDER BY replication.run"
+        ))?;
+        let mut responses = self.connection.prepare_cached(
+            "SELECT run, name, unit, value, why, discarded, too_short FROM response
+             WHERE run BETWEEN ?1 AND ?2 ORDER BY run, name",
+        )?;
+        let mut responses = responses.query((first, last))?;
+        responses.advance()?;
+        let mut runs = runs.query((experiment.0, first, last))?;
+        let mut points: HashMap<String, (usize, Point)> = HashMap::new();
+        // The last replication, with the row id of its run and the index of its point. Replications may share a run.
+        let mut held: Option<(i64, usize, Replication)> = None;
+        while let Some(row) = runs.next()? {
+            let (id, mut run) = bare_run(row)?;
+            let factors = row.get_ref(RUN_COLUMNS)?.as_str()?;
+            let (number, build) = (row.get(RUN_COLUMNS + 1)?, row.get(RUN_COLUMNS + 2)?);
+            let (index, point) = match points.get(factors) {
+                Some((index, point)) => (*index, point.clone()),
+                None => {
+                    let (index, point) = (points.len(), json::<Point>(row, RUN_COLUMNS)?);
+                    points.insert(factors.to_owned(), (index, point.clone()));
+                    (index, point)
+                }
+            };
+            run.responses = match &held {
+                Some((same, _, replication)) if *same == id => replication.run.responses.clone(),
+                _ => responses_of(&mut responses, id)?,
+            };
+            if let Some((_, index, replication)) =
+                held.replace((id, index, Replication { point, number, build, run }))
+            {
+                take(index, replication);
+            }
+        }
+        if let Some((_, index, replication)) = held {
+            take(index, replication);
+        }
+        Ok(())
     }
 
     /// All replications of an experiment, sorted by substrate, point, replication, and order of recording.
@@ -440,6 +509,22 @@ fn bare_run(row: &Row<'_>) -> rusqlite::Result<(i64, StoredRun)> {
         provenance: ProvenanceId(row.get(15)?),
     };
     Ok((row.get(0)?, run))
+}
+
+/// Reads the responses of a run from rows that are sorted by run, with the run in the first column.
+fn responses_of(rows: &mut Rows<'_>, id: i64) -> rusqlite::Result<BTreeMap<String, StoredResponse>> {
+    let mut responses = BTreeMap::new();
+    while let Some(row) = rows.get() {
+        let of: i64 = row.get(0)?;
+        if of > id {
+            break;
+        }
+        if of == id {
+            responses.extend(response(row, 1)?);
+        }
+        rows.advance()?;
+    }
+    Ok(responses)
 }
 
 /// Reads a response from the six columns that begin at `first`. `None` if the run has no response.

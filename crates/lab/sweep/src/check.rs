@@ -61,7 +61,7 @@ impl<'a> ShardCheck<'a> {
         let all_valid = |store: Store| -> Result<bool, StoreError> {
             let mut all = true;
             for experiment in store.experiments()? {
-                store.each_replication(experiment.id, |made| all &= made.run.end.is_valid())?;
+                store.each_recorded(experiment.id, |_, made| all &= made.run.end.is_valid())?;
             }
             Ok(all)
         };

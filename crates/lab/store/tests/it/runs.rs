@@ -111,6 +111,37 @@ fn one_run_may_serve_two_experiments_and_two_points() {
 }
 
 #[test]
+fn replications_in_the_order_of_recording_are_those_of_the_experiment() {
+    let (_folder, mut store, first, provenance) = store();
+    let second = store.add_experiment("link-down", "format = 1\nquestion = \"?\"\n").unwrap();
+    // The runs of the two experiments alternate, and one has no responses.
+    for (number, identity) in ["ee", "bb", "dd", "aa", "cc"].into_iter().enumerate() {
+        let experiment = if number % 2 == 0 { second } else { first };
+        let mut run = entry(experiment, provenance, identity);
+        (run.point, run.replication) =
+            (point(&[("a", if number < 3 { "2" } else { "1" })]), number as u32 + 1);
+        if identity == "dd" {
+            run.end = RunEnd::Failed("the guest did not answer".to_owned());
+            run.responses.clear();
+        }
+        store.record(&run).unwrap();
+    }
+    // Two points share a run.
+    let shared = Enrolment { point: point(&[("a", "3")]), replication: 9, identity: "ee" };
+    store.enrol(second, [shared]).unwrap();
+    let mut recorded = Vec::new();
+    store.each_recorded(second, |index, replication| recorded.push((index, replication))).unwrap();
+    let seen: Vec<_> =
+        recorded.iter().map(|(index, of)| (*index, of.run.identity.as_str(), of.number)).collect();
+    assert_eq!(seen, [(0, "ee", 1), (1, "ee", 9), (0, "dd", 3), (2, "cc", 5)]);
+    let mut recorded: Vec<_> = recorded.into_iter().map(|(_, replication)| replication).collect();
+    recorded.sort_by(|a, b| (&a.point, a.number).cmp(&(&b.point, b.number)));
+    assert_eq!(recorded, store.replications(second).unwrap());
+    let none = store.add_experiment("empty", "format = 1\n").unwrap();
+    store.each_recorded(none, |_, _| panic!("it has no runs")).unwrap();
+}
+
+#[test]
 fn the_same_file_and_the_same_provenance_stand_there_once() {
     let (_folder, mut store, experiment, provenance) = store();
     assert_eq!(store.add_experiment("link-down", "format = 1\n").unwrap(), experiment);
