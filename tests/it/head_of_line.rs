@@ -1,9 +1,9 @@
 //! How long messages wait for earlier lost messages of their stream, compared with the closed form.
 //!
 //! Messages are sent at a constant rate below capacity, one every `D` seconds, on n streams in turn. Each packet is
-//! lost with probability p, and a lost message arrives R later than without the loss. A message waits longer than x < R
-//! if it is lost, or if one of the ⌊(R − x)/(nD)⌋ messages before it in its stream, which would still be missing then,
-//! is lost: P(wait > x) = 1 − (1 − p)^(1 + ⌊(R − x)/(nD)⌋).
+//! lost with probability p, and a lost message arrives R later than without the loss. If the k-th message before it in
+//! its stream is lost, a message waits R − k·nD for it. So it waits longer than x < R if it is lost itself, or if one of
+//! the ⌊(R − x)/(nD)⌋ messages before it in its stream is lost: P(wait > x) = 1 − (1 − p)^(1 + ⌊(R − x)/(nD)⌋).
 
 use netrig_core::{Subject, quantity};
 use netrig_test_support::ExperimentText;
@@ -15,13 +15,13 @@ const DURATION: f64 = 6000.0;
 const D: f64 = 0.02;
 /// One-way delay, s.
 const DELAY: f64 = 0.05;
-/// Transmission time at 10 Mbit/s of a packet of 148 B, which has a message of 100 B, s. A SACK with one gap block has
-/// 52 B.
+/// Transmission time at 10 Mbit/s of a packet with a message of 100 B, which has 148 B, s.
 const DATA_TIME: f64 = 148.0 * 8.0 / 10e6;
+/// Transmission time at 10 Mbit/s of a SACK with one gap block, which has 52 B, s.
 const SACK_TIME: f64 = 52.0 * 8.0 / 10e6;
 
-/// The loss is detected when three later messages have been acknowledged (RFC 9260 section 7.2.4), and the
-/// retransmission arrives a round-trip time later, s.
+/// R: the delay of a lost message beyond its normal arrival, s. The third later message is sent 3 D after it. The SACK
+/// of that message and the retransmission take one round-trip time more (RFC 9260 section 7.2.4).
 const RECOVERY: f64 = 3.0 * D + 2.0 * DELAY + DATA_TIME + SACK_TIME;
 
 fn messages(streams: u16, loss: f64) -> Vec<f64> {
@@ -66,8 +66,9 @@ fn longer_than(x: f64, n: u16, loss: f64) -> f64 {
 }
 
 /// The share of messages that wait longer than R, which the closed form does not include:
-/// - A message that is lost twice waits 1 s longer, for the timer. One that is lost three times waits 3 s longer, for
-///   the doubled timer too. Messages behind it in its stream also wait longer than R, except those of the last R.
+/// - A message that is lost twice waits 1 s longer, until T3-rtx expires. One that is lost three times waits 1 s + 2 s
+///   longer, because the timer is doubled. Messages behind it in its stream also wait longer than R, except those that
+///   are sent less than R before its arrival.
 /// - If one of the next three messages is lost too, the third miss indication arrives one message later.
 fn share_beyond(n: u16, loss: f64) -> f64 {
     let held_back = |seconds: f64| (seconds / (f64::from(n) * D) - 1e-9).ceil() as u32;
@@ -96,7 +97,10 @@ fn streams_bound_the_wait_for_lost_messages() {
         for n in [1, 2, 5, 10] {
             let delays = messages(n, loss);
             let least = delays.iter().copied().fold(f64::INFINITY, f64::min);
-            assert!((least - (DELAY + DATA_TIME)).abs() < 2e-9, "nothing is faster than the line: {least}");
+            assert!(
+                (least - (DELAY + DATA_TIME)).abs() < 2e-9,
+                "the fastest message took {least} s, and not the delay and the transmission time"
+            );
             let waits: Vec<f64> = delays.iter().map(|delay| delay - least).collect();
             let (plain, beyond): (Vec<f64>, Vec<f64>) =
                 waits.into_iter().partition(|wait| *wait < RECOVERY + 0.001);

@@ -30,7 +30,7 @@ impl<W: Write + Send> ParquetWriter<W> {
         let has_units = columns.iter().any(|column| column.unit.is_some());
         let schema_of_units = has_units.then(|| (arrow_schema::KEY, arrow_schema::encoded(columns)));
         let about = about.iter().map(|(key, value)| (*key, (*value).to_owned()));
-        // The key-value pairs that netrig reads come last, near the end of the file.
+        // They come after the long schema, because netrig looks for the coverage in the last bytes of a file.
         let about = schema_of_units.into_iter().chain(about);
         let about = about.map(|(key, value)| KeyValue::new(key.to_owned(), value));
         let properties = WriterProperties::builder()

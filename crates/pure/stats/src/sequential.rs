@@ -14,7 +14,7 @@ use crate::error::{StatsError, check_open_unit};
 ///
 /// ```
 /// use netrig_stats::sequential::{Judgement, ProportionTest};
-/// // Is it 99.9 %? About 3,000 trials without a failure show it.
+/// // Do at least 99.9 % of the trials succeed? About 3,000 trials without a failure show it.
 /// let test = ProportionTest::new(0.0001, 0.001, 0.05, 0.05)?;
 /// assert_eq!(test.fewest_clean(), 3270);
 /// assert_eq!(test.judge(0, 3000), Judgement::Continue);
@@ -125,7 +125,7 @@ impl ProportionTest {
         Ok((exp(a - most) - exp(-most)) / (exp(a - most) - exp(b - most)))
     }
 
-    /// Mean number of trials until the test decides if the share of failures is `share`, in Wald's approximation.
+    /// The mean number of trials before a decision, given that the share of failures is `share` (Wald's approximation).
     ///
     /// # Errors
     /// A share that is not in 0 to 1.

@@ -1,8 +1,10 @@
 //! Datagrams that are sent in groups.
 //!
-//! Most of the cost of a datagram is its path through the kernel, on one host up to the socket of the receiver.
+//! Most of the cost of a datagram is its path through the kernel. If sender and receiver are on one host, this path ends
+//! at the socket of the receiver.
 //! `UDP_SEGMENT` (udp(7)) sends several datagrams of equal length and destination along that path in one pass. To form
-//! such groups, a datagram may overtake others, but never one with the same order key.
+//! such groups, a datagram may overtake others, but never one with the same order key. Here, a *send* is one message of
+//! sendmmsg(2): a datagram or a group.
 
 use std::io::{self, IoSlice};
 use std::net::SocketAddr;
@@ -35,9 +37,10 @@ pub(super) struct OutgoingDatagram<'a> {
 pub(super) enum SendOutcome {
     /// The number of datagrams that the kernel took.
     Taken(usize),
-    /// The kernel refused a group that was sent with `UDP_SEGMENT`. The next sends have its datagrams one by one.
+    /// The kernel refused a group that was sent with `UDP_SEGMENT`. Each datagram of the group
+    /// is then a send of its own.
     Split,
-    /// As `Split`, because the kernel cannot segment on the route to the destination of the group.
+    /// As `Split`. The error suggests that the kernel cannot segment for this socket or this route.
     SegmentRefused,
 }
 
@@ -59,13 +62,13 @@ pub(super) struct SendBatch<'a> {
     /// For each send, the index in `order` after its last datagram.
     ends: [u8; MESSAGES],
     sends: usize,
-    /// Number of sends that the kernel has taken. `sent_datagrams` is the number of datagrams in them.
+    /// Number of sends that the kernel has taken or refused. `sent_datagrams` is the number of datagrams in them.
     sent: usize,
     sent_datagrams: usize,
 }
 
 impl<'a> SendBatch<'a> {
-    /// Sends each datagram separately.
+    /// A batch that sends each datagram separately.
     pub fn unsegmented(datagrams: &'a [OutgoingDatagram<'a>]) -> Self {
         let order: [u8; MESSAGES] = std::array::from_fn(|at| at as u8);
         let ends = order.map(|at| at + 1);
@@ -73,7 +76,8 @@ impl<'a> SendBatch<'a> {
         Self { datagrams, order, ends, sends, sent: 0, sent_datagrams: 0 }
     }
 
-    /// Groups the datagrams into as few sends as possible.
+    /// A batch that sends datagrams of equal length and destination in groups where the order keys permit it. A group of
+    /// fewer than [`MIN_SEGMENTS`] is sent one by one.
     pub fn segmented(datagrams: &'a [OutgoingDatagram<'a>]) -> Self {
         let mut batch = Self::unsegmented(datagrams);
         let (groups, count) = grouped(batch.datagrams);

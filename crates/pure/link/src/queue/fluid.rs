@@ -36,8 +36,8 @@ impl Ord for Tag {
 
 /// The virtual time of the fluid server.
 ///
-/// It advances with the work of the line, not with the clock. While the line cannot send or sends other packets, the
-/// virtual time stops. The initial rate of the line is used only to interpolate within a packet.
+/// It advances with the work of the line, not with the clock. While the line cannot send, or sends packets of no session
+/// (of low-latency classes), the virtual time stops. The initial rate of the line is used only to interpolate within a packet.
 #[derive(Clone, Debug)]
 pub(super) struct FluidClock {
     rate: Rate,
@@ -46,8 +46,8 @@ pub(super) struct FluidClock {
     sessions: Vec<FluidSession>,
     /// Sum of the weights of the sessions that the fluid server serves.
     weights: f64,
-    /// The virtual time at which each of these sessions ends, as computed when it became backlogged. Later arrivals may
-    /// have extended it.
+    /// For each session that the fluid server serves: the virtual time at which its backlog is finished, and the
+    /// session. An entry is out of date if packets of the session arrived or were retracted after it was computed.
     ends: BinaryHeap<Reverse<(Tag, usize)>>,
     sending: Option<PacketInService>,
 }
@@ -145,7 +145,7 @@ impl FluidClock {
         if passed >= sending.takes {
             self.finish_packet();
             if waiting == 0 {
-                // The line was idle. The fluid server does the same work, so it was idle too. Both restart.
+                // The line has been idle, so the fluid server, which does the same work, has been idle too.
                 self.clear();
             }
             return;

@@ -30,9 +30,10 @@ pub struct Knee {
 /// *Fitting segmented curves whose join points have to be estimated*): the best breakpoint is either an inner
 /// x or the point where the lines through both sides meet.
 ///
-/// The interval of the location contains the points at which no test shows that the lines meet further left or further
-/// right. The test is Student's t, over replications, of the distance between the line through the points on the right
-/// and the line through the points on the left (Fieller's theorem in each gap of x). Each replication is one value, so
+/// A point is in the interval of the location unless a test at that point shows that the lines meet left of it, or that
+/// they meet right of it. For each gap between neighbouring x, one line is fitted to the points left of the gap, and one
+/// to the points right of it. The test at a point in the gap is Student's t over replications, of the vertical distance
+/// of the two lines at that point (Fieller's theorem). Each replication is one value, so
 /// common random numbers over x are taken into account, and two replications give a wide interval. At one replication
 /// the interval is open and there is no p-value.
 ///
@@ -76,8 +77,8 @@ fn reach(x: &[f64], curves: &[Vec<f64>], sign: f64, t: f64) -> (f64, f64) {
     (low, high)
 }
 
-/// The distance a + b p at a point p between the line right of a gap and the line left of it: the mean over
-/// replications, with the sign of the bend. It is 0 where the lines meet and positive to the right of that point.
+/// The height at a point p of the line right of a gap above the line left of the gap: a + b p, the mean over
+/// replications, multiplied by the sign of the bend. It is 0 where the lines meet and positive to the right of that point.
 struct KneeStep {
     a: f64,
     b: f64,

@@ -92,7 +92,8 @@ fn bootstrap_matches_scipy_with_200_000_resamples() {
         let t = z * ((n - 1.0) / n).sqrt();
         1.0 - 2.0 * StudentT::new(n - 1.0).unwrap().upper(t)
     };
-    // SciPy: percentile 1.40 to 38.13, BCa -1.67 to 36.27, in steps of 1/15.
+    // SciPy: percentile 1.40 to 38.13, BCa -1.67 to 36.27. An end is a mean of 15
+    // whole numbers, so it is a multiple of 1/15.
     let bootstrap = Bootstrap { seed: 1, resamples: 200_000 };
     let confidence = plain(15.0, 1.959_963_984_540_054);
     let percentile = bootstrap.percentile(&DARWIN, confidence, mean).unwrap();

@@ -147,7 +147,8 @@ fn packet(kind: u8, count: usize, body: &[u8]) -> Option<RtcpPacket> {
     })
 }
 
-/// Writes a compound packet, with at most 31 blocks of a report and 255 bytes of a name.
+/// Writes a compound packet. Blocks of a report and sources of a goodbye beyond the 31st, bytes of a name beyond the
+/// 255th, and packets of other types are left out.
 pub fn write_rtcp(packets: &[RtcpPacket]) -> Vec<u8> {
     let mut bytes = Vec::new();
     for packet in packets {

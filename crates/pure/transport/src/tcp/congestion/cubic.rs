@@ -18,7 +18,8 @@ pub(crate) struct Cubic {
     hystart: HyStart,
     /// The smallest round-trip time measured on the connection.
     shortest: Duration,
-    /// W_max: the window just before the last reduction.
+    /// W_max: the window just before the last reduction, or less with fast convergence. Zero before the first loss and
+    /// after a time-out: the next stage then begins at its plateau.
     w_max: f64,
     /// `cwnd_prior` of RFC 9438 section 4.3.
     cwnd_prior: f64,
@@ -79,8 +80,8 @@ impl Cubic {
     }
 
     fn begin(&self, now: Instant, cwnd: f64) -> Epoch {
-        // RFC 9438 section 4.2: K = ∛((W_max − cwnd_epoch)/C). Section 4.10: K is 0 if slow start ended without a loss
-        // or above W_max.
+        // RFC 9438 section 4.2: K = ∛((W_max − cwnd_epoch)/C). Sections 4.8 and 4.10: K is 0 after a time-out, and if
+        // slow start ended without a loss. It is also 0 above W_max.
         let (k, origin) = if cwnd < self.w_max {
             (libm::cbrt((self.w_max - cwnd) / self.c), self.w_max)
         } else {
@@ -174,12 +175,9 @@ impl CongestionControl for Cubic {
     }
 
     fn on_timeout(&mut self) {
-        // RFC 9438 section 4.8: the reduction is that of a loss, but slow start follows. Linux forgets the earlier
-        // window (`cubictcp_state`, net/ipv4/tcp_cubic.c).
-        (self.epoch, self.counted) = (None, None);
-        if self.growth == CubicGrowth::Counted {
-            self.w_max = 0.0;
-        }
+        // RFC 9438 section 4.8: the reduction is that of a loss, but slow start follows. W_max is then the window with
+        // which congestion avoidance begins, and K is 0. Linux does the same (`cubictcp_state`, net/ipv4/tcp_cubic.c).
+        (self.epoch, self.counted, self.w_max) = (None, None, 0.0);
         self.hystart.restart();
     }
 
@@ -280,7 +278,7 @@ mod tests {
         Config { cubic_growth: CubicGrowth::Counted, ..config() }
     }
 
-    /// 8/15 of a segment per round, in whole segments. This continues beyond W_max, where RFC 9438 adds one segment per
+    /// It adds 8/15 of a segment per round on average, and each step is a whole segment. This continues beyond W_max, where RFC 9438 adds one segment per
     /// round.
     #[test]
     fn counted_growth_keeps_its_pace_beyond_the_window_of_before() {
@@ -300,13 +298,14 @@ mod tests {
         let k = libm::cbrt(1000.0 * 0.3 / 0.4);
         for (t, cwnd) in after_loss(&config, Duration::from_millis(100), 1000, 80) {
             let expected = 0.4 * (t - k) * (t - k) * (t - k) + 1000.0;
-            // A price is a whole number, and is kept for a part of a round.
+            // Tolerance: the number of acknowledged packets for each packet of growth is rounded down, and is kept for a
+            // part of a round.
             let slope = 3.0 * 0.4 * (t - k) * (t - k) * 0.1;
             assert!((cwnd - expected).abs() <= 2.0 * slope + 2.0, "at {t}: {cwnd} for {expected}");
         }
     }
 
-    /// 5 % per round trip: from 100 to 105, 110, 115, and 120 after four round trips.
+    /// 5 % per round trip in whole segments: from 100 to 105, 110, 115 and 121.
     #[test]
     fn counted_growth_before_a_loss_is_a_twentieth() {
         let config = counting();
@@ -382,8 +381,8 @@ mod tests {
         assert!(with_pauses(&counting(), trickle) > 1100.0);
     }
 
-    /// Slow start after an idle period restarts the stage of congestion avoidance when it reaches the threshold of 700,
-    /// 9.09 s before W_max.
+    /// After an idle period there is slow start up to the threshold of 700. A new stage of congestion avoidance begins
+    /// there, whose function reaches W_max after K = 9.09 s.
     #[test]
     fn slow_start_after_idleness_begins_a_stage() {
         let config = Config { cubic_reno_friendly: false, ..config() };
@@ -408,7 +407,8 @@ mod tests {
         }
     }
 
-    /// RFC 9438 section 4.8: after a time-out W_est starts from the window with which congestion avoidance begins.
+    /// RFC 9438 section 4.8: after a time-out W_est and W_max start from the window with which congestion avoidance
+    /// begins, and K is 0.
     #[test]
     fn after_a_time_out_the_estimate_starts_from_the_threshold() {
         let rtt = Duration::from_millis(100);
@@ -425,7 +425,8 @@ mod tests {
             cubic
                 .on_ack(&mut window, &Acked { now, amount: 1000, rtt: Some(rtt), srtt: rtt, una: 0, nxt: 0 });
         }
-        let estimate = cubic.epoch.map(|epoch| epoch.w_est).expect("it has begun");
+        let Epoch { w_est: estimate, k, origin, .. } = cubic.epoch.expect("it has begun");
+        assert_eq!((k, origin), (0.0, 14.0));
         // An acknowledgement of one segment adds α / cwnd.
         let alpha = 3.0 * 0.3 / 1.7;
         assert_eq!(begun, 14_000);
