@@ -1,6 +1,6 @@
 //! Queries of the store.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::ControlFlow;
 
 use netrig_core::{Duration, Instant};
@@ -250,7 +250,7 @@ impl Store {
         let mut responses = responses.query((first, last))?;
         responses.advance()?;
         let mut runs = runs.query((experiment.0, first, last))?;
-        let mut points: HashMap<String, (usize, Point)> = HashMap::new();
+        let mut points: BTreeMap<String, (usize, Point)> = BTreeMap::new();
         // The last replication, with the row id of its run and the index of its point. Replications may share a run.
         let mut held: Option<(i64, usize, Replication)> = None;
         while let Some(row) = runs.next()? {
