@@ -1,7 +1,7 @@
 //! The interval of a ratio of two means.
 //!
-//! It uses Fieller's theorem, which is exact for normal means and needs no seed. If the denominator may be zero, both
-//! ends are `None`. In this case the bootstrap would return meaningless numbers. Source: Fieller (1954), *Some problems
+//! It uses Fieller's theorem, which is exact for normal means and needs no seed. If the confidence interval of the mean of
+//! the denominator contains 0, both ends are `None`. In this case the bootstrap would return meaningless numbers. Source: Fieller (1954), *Some problems
 //! in interval estimation*, Journal of the Royal Statistical Society B 16(2).
 
 use crate::error::{StatsError, check_confidence, check_pairs};
@@ -17,7 +17,7 @@ struct Errors {
 }
 
 /// The dimensionless ratio mean(`top`) / mean(`bottom`) of paired values, such as two systems under the same seeds.
-/// Both ends are `None` at n = 1 or if the denominator may be zero.
+/// Both ends are `None` at n = 1, or if the confidence interval of the mean of the denominator contains 0.
 ///
 /// # Errors
 /// An empty sample, lengths that differ, a value that is not finite, a denominator whose mean is 0, or

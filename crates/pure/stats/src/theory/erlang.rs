@@ -23,8 +23,7 @@ pub fn blocking(offered_erlang: f64, servers: u32) -> Result<f64, TheoryError> {
 /// service.
 ///
 /// # Errors
-/// No server, an offered load that is negative or not finite, or an offered load that is not below the number of
-/// servers.
+/// As [`blocking`]; also no server, or an offered load that is not below the number of servers.
 pub fn waiting_probability(offered_erlang: f64, servers: u32) -> Result<f64, TheoryError> {
     let blocked = blocking(offered_erlang, servers)?;
     let load = stable(offered_erlang / positive("servers", f64::from(servers))?)?;

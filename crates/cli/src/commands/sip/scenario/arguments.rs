@@ -77,7 +77,7 @@ pub struct ScriptArguments {
 }
 
 impl ScriptArguments {
-    /// The first of these flags that is given on the command line.
+    /// A given flag that has no meaning without a scenario: the first in the order below.
     pub fn given(&self) -> Option<&'static str> {
         let given = [
             ("--inject", !self.inject.is_empty()),

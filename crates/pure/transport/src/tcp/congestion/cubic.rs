@@ -32,7 +32,7 @@ pub(crate) struct Cubic {
 /// The current congestion-avoidance stage.
 #[derive(Clone, Copy, Debug)]
 struct Epoch {
-    /// t: the time in this stage, without the periods in which the window was not used.
+    /// t: the time in this stage, without the periods in which the sender did not fill the window.
     elapsed: Duration,
     /// The time until which `elapsed` has been counted.
     counted_until: Instant,
@@ -278,8 +278,8 @@ mod tests {
         Config { cubic_growth: CubicGrowth::Counted, ..config() }
     }
 
-    /// It adds 8/15 of a segment per round on average, and each step is a whole segment. This continues beyond W_max, where RFC 9438 adds one segment per
-    /// round.
+    /// Reno-friendly counted growth adds 8/15 of a segment per round on average, in steps of a whole segment. This
+    /// continues beyond W_max, where RFC 9438 adds one segment per round.
     #[test]
     fn counted_growth_keeps_its_pace_beyond_the_window_of_before() {
         let series = |config: &Config| after_loss(config, Duration::from_millis(40), 20, 60);
@@ -291,15 +291,15 @@ mod tests {
         assert!(series(&counting()).iter().all(|(_, cwnd)| cwnd.fract() == 0.0));
     }
 
-    /// If the cubic function is above the Reno estimate, counted growth follows it like continuous growth.
+    /// Without the Reno estimate, counted growth follows the cubic function, as continuous growth does.
     #[test]
     fn counted_growth_follows_the_cubic_function() {
         let config = Config { cubic_reno_friendly: false, ..counting() };
         let k = libm::cbrt(1000.0 * 0.3 / 0.4);
         for (t, cwnd) in after_loss(&config, Duration::from_millis(100), 1000, 80) {
             let expected = 0.4 * (t - k) * (t - k) * (t - k) + 1000.0;
-            // Tolerance: the number of acknowledged packets for each packet of growth is rounded down, and is kept for a
-            // part of a round.
+            // Tolerance: the number of acknowledged packets for each packet of growth is rounded down, and it is computed
+            // again only after a part of a round.
             let slope = 3.0 * 0.4 * (t - k) * (t - k) * 0.1;
             assert!((cwnd - expected).abs() <= 2.0 * slope + 2.0, "at {t}: {cwnd} for {expected}");
         }
@@ -319,7 +319,7 @@ mod tests {
             grown(&rounds_of(&mut cubic, &mut window, Instant::ZERO, Duration::from_millis(10), 4)),
             expected
         );
-        // A time-out forgets the earlier window.
+        // A time-out resets W_max, so the window grows as before the first loss.
         cubic.on_congestion(&window, window.cwnd);
         assert!(cubic.w_max > 0.0);
         cubic.on_timeout();
@@ -400,7 +400,8 @@ mod tests {
         let start = series.iter().position(|(_, cwnd)| *cwnd >= 700.0).expect("congestion avoidance");
         for (round, (_, cwnd)) in series.iter().enumerate().skip(start) {
             let d = (round - start) as f64 * 0.1 - 9.086;
-            // The stage began during the round, and the window lags by at most one round.
+            // The stage began at an unknown time within the round `start`, and the window lags the function by at most
+            // one round.
             let slope = 3.0 * 0.4 * d * d * 0.1;
             let expected = 0.4 * d * d * d + 1000.0;
             assert!((cwnd - expected).abs() <= 1.5 * slope, "{cwnd} for {expected} in round {round}");

@@ -3,7 +3,7 @@
     clippy::unwrap_used,
     clippy::disallowed_types,
     clippy::disallowed_methods,
-    reason = "a test of sockets has servers in threads and processes, and what cannot go on has failed"
+    reason = "a test of sockets needs threads, processes and clocks, and a test that panics has failed"
 )]
 
 mod names;
@@ -45,7 +45,7 @@ fn timing() -> Timing {
 /// The listening address of servers.
 const UDP: [&str; 1] = ["udp:127.0.0.1:0"];
 
-/// The order of a server that accepts all calls of a test.
+/// The order of a server with short timers, and with room for the transactions of all attempts of a test.
 fn ordered(role: Role) -> ServerOrder {
     ServerOrder { most_transactions: 100_000, timing: timing(), ..server(role) }
 }
@@ -260,8 +260,8 @@ fn what_comes_twice_is_told() {
     assert!((38..=most).contains(&tester.strays) && tester.foreign == 0, "{tester:?}");
 }
 
-/// A message may be as long as a datagram can be (RFC 3261 section 18.1.1). Over a connection it may have the length up
-/// to which the tester reads.
+/// A message may be as long as a datagram can be (RFC 3261 section 18.1.1). Over a connection it may be as
+/// long as the limit of the tester for received messages.
 #[test]
 fn a_long_answer_is_read_whole() {
     let started = |points: &[&str], len| {
@@ -383,8 +383,8 @@ fn users_register_with_their_passwords_and_no_others() {
     );
 }
 
-/// If one user cannot be registered before the load while others still wait, the load does not start, and accepted
-/// registrations are removed.
+/// Before the load, the users are registered. If one is refused while other registrations are not answered yet, the load
+/// does not start, and all accepted registrations are removed.
 #[test]
 fn a_load_that_cannot_be_prepared_leaves_nobody_registered() {
     let known = |number| User { name: format!("user{number:06}"), password: "secret".into(), contact: None };

@@ -38,7 +38,7 @@ fn says_trying(case: &mut TestCase<'_>) -> PurposeOutcome {
     let code = trying.as_ref().map(|response| response.status.code());
     ensured!(
         code == Some(100),
-        "300 ms after an INVITE that its recipient has not answered, the caller got {}",
+        "within 300 ms of an INVITE that its recipient did not answer, the caller got {}",
         line_or_silence(trying.as_ref())
     )
 }
@@ -135,7 +135,8 @@ pub(super) fn cancelled(case: &mut TestCase<'_>) -> PurposeOutcome<(Forwarded, R
     Ok((forwarded, cancel))
 }
 
-/// Answers the CANCEL of a forwarded INVITE. Returns it as it arrived.
+/// Waits for the CANCEL of a forwarded INVITE, and answers the CANCEL with 200 and the INVITE with 487. Returns the CANCEL
+/// as it arrived.
 pub(super) fn cancel_arrives(case: &mut TestCase<'_>, forwarded: &Forwarded) -> PurposeOutcome<Request> {
     let patience = case.target().patience;
     let Some((arrived, path)) = case.arriving(forwarded.at, &Method::Cancel, patience)? else {
