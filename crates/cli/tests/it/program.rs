@@ -292,7 +292,7 @@ fn the_json_document_keeps_its_contract_and_files_keep_theirs() {
     }
 }
 
-/// Root may write everywhere, so this test runs netrig as the user `nobody`. It is skipped if that is not possible.
+/// Root can write to every file. So the test runs netrig as an ordinary user, and is skipped if that is not possible.
 #[cfg(unix)]
 #[test]
 fn a_report_needs_no_right_to_write() {

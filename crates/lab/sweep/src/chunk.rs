@@ -46,6 +46,12 @@ pub struct ChunkSize {
 }
 
 impl SweepChunk {
+    /// The number of its runs.
+    pub fn count(&self) -> usize {
+        let of = |range: &RunRange| range.last.saturating_sub(range.first).saturating_add(1);
+        self.runs.iter().map(of).fold(0, usize::saturating_add)
+    }
+
     /// The runs, in order.
     pub fn planned(&self) -> impl Iterator<Item = PlannedRun> {
         let of = |range: &RunRange| {

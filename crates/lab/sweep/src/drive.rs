@@ -14,7 +14,7 @@ use netrig_runner::{EarlierRuns, PlannedRun, missing};
 use netrig_store::{MergeError, MergeOutcome, RunDifference, Store, StoreError};
 
 use crate::check::repeats;
-use crate::engine::{Engine, EngineError, TaskNeeds};
+use crate::engine::{Engine, EngineError, ProgramError, TaskNeeds};
 use crate::{ChunkSize, Shard, ShardCheck, SweepChunk, SweepError, SweepFolder, cut};
 
 /// The shortest and the longest interval of polls of the folder and the engine.
@@ -133,6 +133,8 @@ pub enum DriveOutcome {
     GaveUp(BTreeMap<u32, String>),
     /// The engine answers, has no task of the sweep, and takes none: the reason.
     Refused(String),
+    /// The engine has never answered: the reason.
+    NoAnswer(String),
     /// Two valid runs of one identity have different results. The shard was not merged.
     Different(PathBuf, Vec<RunDifference>),
 }
@@ -151,6 +153,8 @@ enum DriveFault {
     Spent,
     /// The engine takes no chunk: the reason.
     Refused(String),
+    /// The engine has not answered since the start: the reason.
+    NoAnswer(String),
 }
 
 /// The state of a chunk.
@@ -194,6 +198,9 @@ struct Driver<'a> {
     doublings: u32,
     /// The start of the time in which the engine refuses chunks and has none.
     refused: Option<Duration>,
+    start: Duration,
+    /// Whether the engine has listed its tasks since the start.
+    has_answered: bool,
     /// Why tasks wait, as far as it was reported.
     reasons: BTreeSet<String>,
     check: ShardCheck<'a>,
@@ -210,7 +217,10 @@ pub fn drive(
     clock: &mut dyn SweepClock,
     listener: &mut dyn DriveListener,
 ) -> Result<DriveOutcome, SweepError> {
+    let start = clock.now();
     let mut driver = Driver {
+        start,
+        has_answered: false,
         request,
         engine,
         store,
@@ -248,7 +258,7 @@ pub fn dry_run(
 ) -> Result<Vec<String>, SweepError> {
     let DriveRequest { folder, experiment, substrate, work_s, size, memory, .. } = *request;
     let check = ShardCheck::new(folder, experiment, substrate);
-    let (all, shards) = (folder.chunks()?, folder.shards()?);
+    let (all, shards) = (folder.sound_chunks(experiment)?, folder.shards()?);
     let memory = with_room(shards.iter().filter_map(Shard::memory).max().unwrap_or(memory));
     // The driver would merge these shards first.
     let made = |chunk: &&SweepChunk| {
@@ -267,7 +277,7 @@ pub fn dry_run(
     let longest_s = chunks.iter().map(|chunk| chunk.work_s).fold(0.0, f64::max);
     let total_s: f64 = chunks.iter().map(|chunk| chunk.work_s).sum();
     let numbers: Vec<u32> = chunks.iter().map(|chunk| chunk.chunk).collect();
-    let count: usize = chunks.iter().map(|chunk| chunk.planned().count()).sum();
+    let count: usize = chunks.iter().map(|chunk| chunk.count()).sum();
     let mut lines = vec![format!(
         "{} in {} of at most {longest_s:.1} s, {:.2} core-hours of work",
         counted(count as u64, "run", "runs"),
@@ -309,6 +319,7 @@ impl Driver<'_> {
                     }
                 }
                 Some(DriveFault::Refused(why)) => return Ok(DriveOutcome::Refused(why)),
+                Some(DriveFault::NoAnswer(why)) => return Ok(DriveOutcome::NoAnswer(why)),
                 None => {}
             }
             self.tell(&DriveEvent::Tick);
@@ -327,11 +338,7 @@ impl Driver<'_> {
 
     /// Finds the chunks of an earlier submitter, and which of them are done.
     fn find_chunks(&mut self) -> Result<(), SweepError> {
-        let points = self.request.experiment.plan().len();
-        for chunk in self.request.folder.chunks()? {
-            if let Some(why) = chunk.fault(points) {
-                return Err(SweepError::NotASweep { path: self.request.folder.path().to_owned(), why });
-            }
+        for chunk in self.request.folder.sound_chunks(self.request.experiment)? {
             self.chunks.insert(chunk.chunk, ChunkState::new(chunk));
         }
         // Those of an earlier submitter are no news.
@@ -376,6 +383,9 @@ impl Driver<'_> {
     fn merge_shards(&mut self) -> Result<Option<DriveOutcome>, SweepError> {
         self.request.folder.refresh();
         for shard in self.request.folder.shards()? {
+            if self.request.cancel.load(Ordering::Relaxed) {
+                break;
+            }
             if self.settled.contains(&shard.path) {
                 continue;
             }
@@ -485,10 +495,14 @@ impl Driver<'_> {
                 // Its tasks are not known: none of them is late yet.
                 self.chunks.values_mut().for_each(|state| state.unlisted = None);
                 self.refused = None;
-                self.tell(&DriveEvent::EngineAway(error.to_string()));
-                return None;
+                let why = error.to_string();
+                self.tell(&DriveEvent::EngineAway(why.clone()));
+                let is_too_long =
+                    !self.has_answered && self.clock.now().saturating_sub(self.start) > REFUSALS;
+                return is_too_long.then_some(DriveFault::NoAnswer(why));
             }
         };
+        self.has_answered = true;
         let now = self.clock.now();
         (self.progress.running, self.progress.waiting) = (0, 0);
         let mut overdue = Vec::new();
@@ -567,7 +581,12 @@ impl Driver<'_> {
             let Some(state) = self.chunks.get_mut(number) else { continue };
             (state.unlisted, state.has_failed) = (None, false);
             // A refusal is no attempt. A program that succeeds with an unexpected answer has probably submitted.
-            let is_taken = matches!(submitted, Ok(()) | Err(EngineError::Words { .. }));
+            // One that was killed by an interruption may have.
+            let is_taken = matches!(
+                submitted,
+                Ok(())
+                    | Err(EngineError::Words { .. } | EngineError::Program(ProgramError::Interrupted { .. }))
+            );
             state.attempts += u32::from(is_taken);
             state.is_unconfirmed = !is_taken;
         }

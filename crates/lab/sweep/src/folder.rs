@@ -20,6 +20,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use netrig_core::text::hex;
+use netrig_experiment::Experiment;
 use netrig_store::{Store, StoreError};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
@@ -34,6 +35,9 @@ const UNFINISHED: &str = ".unfinished";
 
 /// The end of the name of a shard or a log that is being written.
 const NEW: &str = ".new";
+
+/// The file that a submitter locks.
+const SUBMITTER: &str = "submitter.lock";
 
 /// The form of the folder.
 const FORM: u32 = 1;
@@ -172,20 +176,21 @@ impl SweepFolder {
     ) -> Result<Self, SweepError> {
         let manifest = manifest.named(text);
         let folder = Self { path: path.to_owned(), job: job(path, &manifest), manifest };
-        match Self::open(path) {
-            Ok(found) if found.manifest == folder.manifest => return Ok(found),
-            Ok(found) => {
-                let (theirs, ours) = (found.manifest.sweep, folder.manifest.sweep);
-                return Err(SweepError::OtherSweep { path: path.to_owned(), theirs, ours });
-            }
-            Err(_) if !folder.manifest_path().exists() => {}
-            Err(error) => return Err(error),
+        if let Some(found) = folder.found()? {
+            return Ok(found);
         }
         let unfinished = path.join(UNFINISHED);
-        if !files(path).unwrap_or_default().is_empty() && !unfinished.exists() {
-            return Err(SweepError::Occupied(path.to_owned()));
+        let is_own = |file: &PathBuf| file.ends_with(SUBMITTER);
+        if !files(path).unwrap_or_default().iter().all(is_own) && !unfinished.exists() {
+            // Another process may have completed it since the first look.
+            return folder.found()?.ok_or_else(|| SweepError::Occupied(path.to_owned()));
         }
         fs::create_dir_all(path).map_err(SweepError::io("create", path))?;
+        // Another process that creates it writes its own name of the jobs.
+        let _lock = folder.lock()?;
+        if let Some(found) = folder.found()? {
+            return Ok(found);
+        }
         File::create(&unfinished).map_err(SweepError::io("write", &unfinished))?;
         for part in [folder.shards_path(), folder.parts_path(), folder.logs_path()] {
             fs::create_dir_all(&part).map_err(SweepError::io("create", &part))?;
@@ -206,6 +211,20 @@ impl SweepFolder {
         // It marks a folder that is not complete, and this one is.
         let _ = fs::remove_file(unfinished);
         Ok(folder)
+    }
+
+    /// The folder at this path if it is complete; `None` if it is not.
+    fn found(&self) -> Result<Option<Self>, SweepError> {
+        match Self::open(&self.path) {
+            Ok(found) if found.manifest == self.manifest => Ok(Some(found)),
+            Ok(found) => Err(SweepError::OtherSweep {
+                path: self.path.clone(),
+                theirs: found.manifest.sweep,
+                ours: self.manifest.sweep.clone(),
+            }),
+            Err(_) if !self.manifest_path().exists() => Ok(None),
+            Err(error) => Err(error),
+        }
     }
 
     /// Opens the folder of a sweep.
@@ -304,7 +323,7 @@ impl SweepFolder {
     /// # Errors
     /// [`SweepError::Busy`] if another process has the lock.
     pub fn lock(&self) -> Result<SubmitterLock, SweepError> {
-        let path = self.path.join("submitter.lock");
+        let path = self.path.join(SUBMITTER);
         let file = OpenOptions::new().create(true).truncate(false).write(true).open(&path);
         let file = file.map_err(SweepError::io("open", &path))?;
         match file.try_lock() {
@@ -349,6 +368,18 @@ impl SweepFolder {
     /// If the list cannot be read or is damaged.
     pub fn chunks(&self) -> Result<Vec<SweepChunk>, SweepError> {
         (1..).zip(self.chunk_list()?.lines()).map(|(number, line)| self.read_chunk(number, line)).collect()
+    }
+
+    /// All chunks, in order, with points that the experiment has.
+    ///
+    /// # Errors
+    /// As [`Self::chunks`], and if a chunk has other points.
+    pub(crate) fn sound_chunks(&self, experiment: &Experiment) -> Result<Vec<SweepChunk>, SweepError> {
+        let (chunks, points) = (self.chunks()?, experiment.plan().len());
+        match chunks.iter().find_map(|chunk| chunk.fault(points)) {
+            Some(why) => Err(SweepError::NotASweep { path: self.path.clone(), why }),
+            None => Ok(chunks),
+        }
     }
 
     /// One chunk. If the list does not have it, waits for a while: on a network file system the list may be an old one.

@@ -30,7 +30,7 @@ pub fn add_missing(
     work_s: impl Fn(usize) -> f64,
     size: ChunkSize,
 ) -> Result<AddedChunks, SweepError> {
-    let known = folder.chunks()?;
+    let known = folder.sound_chunks(experiment)?;
     let planned: BTreeSet<_> = known.iter().flat_map(SweepChunk::planned).collect();
     let mut runs = missing(experiment, substrate, &folder.manifest().build, EarlierRuns::TriedAgain, store)?;
     let missing = runs.len();

@@ -91,7 +91,7 @@ impl SweepState {
         let left_s = |chunk: &SweepChunk| {
             let made: BTreeSet<&str> =
                 counted.get(&chunk.chunk).into_iter().flatten().map(|(run, _)| run.as_str()).collect();
-            let planned = chunk.planned().count().max(1);
+            let planned = chunk.count().max(1);
             chunk.work_s * planned.saturating_sub(made.len()) as f64 / planned as f64
         };
         let missing: Vec<_> = chunks.iter().filter(|chunk| !whole.contains(&chunk.chunk)).collect();

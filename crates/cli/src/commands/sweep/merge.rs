@@ -32,7 +32,11 @@ pub fn merge(arguments: &MergeArguments) -> Result<ExitCode, Failure> {
             Ok(outcome) => {
                 let outcome = outcome?;
                 tell_differences(path, &outcome.different);
-                merged += 1;
+                if outcome.different.is_empty() {
+                    merged += 1;
+                } else {
+                    refused += 1;
+                }
                 sum.added += outcome.added;
                 sum.replaced += outcome.replaced;
                 sum.equal += outcome.equal;

@@ -8,7 +8,9 @@ use netrig_core::number::counted;
 use netrig_experiment::Substrate;
 use netrig_store::Store;
 use netrig_sweep::engine::command_line;
-use netrig_sweep::{AddedChunks, ChunkSize, SweepFolder, SweepManifest, WorkEstimate, add_missing};
+use netrig_sweep::{
+    AddedChunks, ChunkSize, SweepChunk, SweepFolder, SweepManifest, WorkEstimate, add_missing,
+};
 
 use super::arguments::{SizeArguments, SplitArguments};
 use super::{executable, failure, repeating};
@@ -41,7 +43,7 @@ pub fn split(arguments: &SplitArguments) -> Result<ExitCode, Failure> {
     print(format!(
         "{} missing; {} of them are in {} of {place}, {} of work",
         counted(missing as u64, "run is", "runs are"),
-        chunks.iter().map(|chunk| chunk.planned().count()).sum::<usize>(),
+        chunks.iter().map(SweepChunk::count).sum::<usize>(),
         counted(chunks.len() as u64, "new chunk", "new chunks"),
         words(std::time::Duration::from_secs_f64(total))
     ))?;

@@ -11,7 +11,7 @@ use netrig_core::number::counted;
 use netrig_store::Store;
 use netrig_sweep::engine::{Engine, changed_by_shells, engine_of, is_there};
 use netrig_sweep::{
-    DriveEvent, DriveListener, DriveOutcome, DriveRequest, EngineRecord, SweepClock, SweepFolder,
+    DriveEvent, DriveListener, DriveOutcome, DriveRequest, EngineRecord, SweepClock, SweepError, SweepFolder,
     SweepManifest, SweepProgress, drive, dry_run,
 };
 
@@ -115,6 +115,10 @@ pub fn carry_via(
             "{} has no task of this sweep and takes none: {why}; check the options behind `--`, and run the same command again",
             engine.name()
         ))),
+        DriveOutcome::NoAnswer(why) => Err(Failure::failed(format!(
+            "{} has not answered for two minutes: {why}; run the same command again when it does",
+            engine.name()
+        ))),
         DriveOutcome::Different(shard, different) => {
             tell_differences(&shard, &different);
             Ok(ViaEnd::Over(ExitCode::from(FAILED)))
@@ -140,9 +144,10 @@ pub fn cancel_tasks(engine: &mut dyn Engine, sweep: &SweepFolder) -> Result<(), 
         // They are processes of the submitter, which holds the lock.
         return match sweep.lock() {
             Ok(_) => print(format!("no netrig submits the sweep in {place}: it has no tasks")),
-            Err(_) => Err(Failure::request(format!(
+            Err(SweepError::Busy(_)) => Err(Failure::request(format!(
                 "the tasks of the sweep in {place} are processes of the netrig that submits it: end that one, with Ctrl-C"
             ))),
+            Err(error) => Err(failure(error)),
         };
     }
     // It would submit them again.

@@ -2,8 +2,8 @@
 
 use std::io;
 use std::os::unix::process::CommandExt as _;
-use std::path::Path;
 use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::LazyLock;
 use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process_group, waitid};
@@ -15,6 +15,14 @@ const STEP: Duration = Duration::from_millis(50);
 /// The program of util-linux that lets the kernel end a process when its parent ends.
 const SETPRIV: &str = "/usr/bin/setpriv";
 
+/// Whether it has the option: util-linux 2.33 and later.
+static HAS_SETPRIV: LazyLock<bool> = LazyLock::new(|| {
+    let mut command = Command::new(SETPRIV);
+    command.args(["--pdeathsig", "KILL", "--", "true"]);
+    let ended = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).status();
+    ended.is_ok_and(|status| status.success())
+});
+
 /// Starts a command in a process group of its own. The kernel ends it if this process is killed. `netrig chunk` ends with the process
 /// that started it, so a chain of both ends, too.
 pub(super) fn start(
@@ -23,7 +31,7 @@ pub(super) fn start(
     errors: impl Into<Stdio>,
 ) -> io::Result<Child> {
     let bound = ["--pdeathsig", "KILL", "--"].map(str::to_owned);
-    let (program, arguments) = if Path::new(SETPRIV).exists() {
+    let (program, arguments) = if *HAS_SETPRIV {
         (SETPRIV, bound.iter().chain(words).collect::<Vec<_>>())
     } else {
         (words[0].as_str(), words[1..].iter().collect())

@@ -104,12 +104,11 @@ impl Slurm {
         self.programs.call("squeue", &words.into_iter().chain(self.clusters()).collect::<Vec<_>>())
     }
 
-    /// The limit of indices that Slurm has; the usual one if it does not say.
-    fn configured_array(&self) -> u32 {
+    /// The limit of indices that Slurm has; `None` if it does not answer.
+    fn configured_array(&self) -> Option<u32> {
         let words = ["show".to_owned(), "config".to_owned()];
-        let config =
-            self.programs.call("scontrol", &words.into_iter().chain(self.clusters()).collect::<Vec<_>>());
-        config.ok().and_then(|config| largest_array(&config)).unwrap_or(USUAL_ARRAY)
+        let words: Vec<_> = words.into_iter().chain(self.clusters()).collect();
+        largest_array(&self.programs.call("scontrol", &words).ok()?)
     }
 
     /// The arguments of `sbatch` for an array.
@@ -153,8 +152,8 @@ impl Engine for Slurm {
     }
 
     fn submit(&mut self, sweep: &SweepFolder, chunks: &[u32], needs: &TaskNeeds) -> Result<(), EngineError> {
-        let limit = self.array.unwrap_or_else(|| self.configured_array());
-        self.array = Some(limit);
+        self.array = self.array.or_else(|| self.configured_array());
+        let limit = self.array.unwrap_or(USUAL_ARRAY);
         write_script(sweep)?;
         for array in arrays(chunks, limit, each(chunks, needs)) {
             let printed = self.programs.call("sbatch", &self.arguments(sweep, &array, needs))?;
@@ -196,7 +195,7 @@ impl Engine for Slurm {
             let words = ["sbatch".to_owned()].into_iter().chain(self.arguments(sweep, &array, needs));
             command_line(&words.collect::<Vec<_>>())
         };
-        let limit = self.array.unwrap_or_else(|| self.configured_array());
+        let limit = self.array.or_else(|| self.configured_array()).unwrap_or(USUAL_ARRAY);
         let arrays = arrays(chunks, limit, each(chunks, needs));
         arrays.into_iter().map(of).collect()
     }

@@ -11,7 +11,7 @@ use netrig_store::Provenance;
 use netrig_sweep::engine::{Engine as _, HyperQueue, Kubernetes, TaskNeeds};
 use netrig_sweep::{
     ChunkRequest, RunRange, ShardCheck, SweepChunk, SweepError, SweepFolder, SweepManifest, SweepState,
-    make_chunk,
+    add_missing, make_chunk,
 };
 
 use crate::it::common::{BUILD, Events, Quick, SweepLab, folder, manifest};
@@ -53,6 +53,32 @@ fn the_same_sweep_opens_its_folder_and_another_is_refused() {
     assert!(lab.folder.check_build(BUILD).is_ok());
     let refused = lab.folder.check_build("0.2.0").unwrap_err().to_string();
     assert!(refused.contains("split by netrig 0.1.0+abc1234, and this is netrig 0.2.0"), "{refused}");
+}
+
+#[test]
+fn a_folder_that_another_process_creates_is_refused_and_keeps_its_name_of_jobs() {
+    let lab = SweepLab::new("min = 1\nmax = 1");
+    let path = lab.place.path().join("new");
+    let text = lab.experiment.text();
+    // The executable is written while the first process creates the folder.
+    let first = SweepFolder::create(&path, manifest(&lab.experiment), text, |place| {
+        let second =
+            SweepFolder::create(&path, manifest(&lab.experiment), text, |_| panic!("a second executable"));
+        assert!(matches!(second, Err(SweepError::Busy(_))), "{second:?}");
+        fs::write(place, "netrig")
+    });
+    assert_eq!(fs::read_to_string(path.join("job")).unwrap(), first.unwrap().job());
+}
+
+#[test]
+fn a_list_with_points_that_the_experiment_lacks_is_refused_at_once() {
+    let lab = SweepLab::new("min = 1\nmax = 1");
+    lab.folder.add_chunks(&[chunk(1, 0, 1_000_000_000_000_000_000)]).unwrap();
+    let store = netrig_store::Store::open(lab.store.path()).unwrap();
+    let size = netrig_sweep::ChunkSize { work_s: None, slots: None };
+    let split = add_missing(&lab.folder, &lab.experiment, &Quick::default(), &store, |_| 1.0, size);
+    assert!(split.unwrap_err().to_string().contains("the experiment has 4"));
+    assert_eq!(SweepState::read(&lab.folder, None, None).unwrap().missing, 1);
 }
 
 #[test]
