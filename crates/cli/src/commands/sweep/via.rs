@@ -91,7 +91,7 @@ pub fn carry_via(
         DriveOutcome::Interrupted(submitted) => {
             if submitted > 0 && !engine.is_local() {
                 eprintln!(
-                    "{} continues its tasks of {}; run the same command again to merge their runs, or with --cancel to end them",
+                    "{} may have tasks of {}, which continue; run the same command again to merge their runs, or with --cancel to end them",
                     engine.name(),
                     chunks(submitted)
                 );

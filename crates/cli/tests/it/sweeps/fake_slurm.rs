@@ -100,7 +100,9 @@ fn a_refusal_is_shown_and_an_interrupt_ends_the_wait() {
     let said = text(&output.stderr);
     assert_eq!(output.status.code(), Some(130), "{said}");
     assert!(said.contains("invalid partition specified: x"), "{said}");
-    assert!(!said.contains("continues its tasks"), "nothing was submitted: {said}");
+    // A submission that the interruption has ended may have been taken.
+    let is_cut = said.contains("sbatch was ended by the interruption");
+    assert_eq!(said.contains("slurm may have tasks of 1 chunk"), is_cut, "{said}");
 }
 
 #[test]
@@ -172,7 +174,7 @@ fn an_interruption_ends_a_program_that_hangs_and_names_the_tasks_that_stay() {
     let output = run.output();
     let said = text(&output.stderr);
     assert_eq!(output.status.code(), Some(130), "{said}");
-    assert!(said.contains("slurm continues its tasks of "), "{said}");
+    assert!(said.contains("slurm may have tasks of "), "{said}");
     assert!(
         said.contains("run the same command again to merge their runs, or with --cancel to end them"),
         "{said}"
