@@ -2,9 +2,8 @@
 
 use std::collections::BTreeMap;
 use std::sync::atomic::AtomicBool;
-use std::time::Duration;
 
-use netrig_experiment::{Experiment, RunError, Substrate};
+use netrig_experiment::{Experiment, Plan, Substrate};
 use netrig_runner::trial;
 use netrig_store::Store;
 
@@ -17,14 +16,16 @@ const TRIALS: usize = 16;
 #[derive(Clone, Debug, PartialEq)]
 pub struct WorkEstimate {
     by_point: Vec<f64>,
+    /// Whether runs were tried in this process.
+    is_tried: bool,
 }
 
 impl WorkEstimate {
     /// From the runs of the store, or from trials at points spread over the plan.
     ///
     /// # Errors
-    /// If the store cannot be read. A run whose trial fails counts as one that takes no time. If `interrupted` is set, the trials end
-    /// early.
+    /// If the store cannot be read. A run whose trial fails counts as the mean of the others. If `interrupted` is set, the
+    /// trials end early.
     pub fn of(
         experiment: &Experiment,
         substrate: &dyn Substrate,
@@ -39,24 +40,44 @@ impl WorkEstimate {
         };
         if known.is_empty() {
             let stride = plan.len().div_ceil(TRIALS).max(1);
-            let at = |place| -> Result<Duration, RunError> {
-                let run = plan.run(place, 1).map_err(|error| RunError::Failed(error.to_string()))?;
-                substrate.check(&run).map_err(|why| RunError::Failed(why.to_string()))?;
-                trial(&run, substrate, interrupted)
-            };
-            let tried: Vec<f64> = (0..plan.len())
-                .step_by(stride)
-                .map(|place| at(place).unwrap_or_default().as_secs_f64())
+            // The last factor changes fastest: each trial has another of its levels.
+            let tried_at = |group: usize| (group * stride + group % stride).min(plan.len() - 1);
+            let tried: Vec<Option<f64>> = (0..plan.len().div_ceil(stride))
+                .map(|group| try_at(&plan, tried_at(group), substrate, interrupted))
                 .collect();
-            return Ok(Self { by_point: (0..plan.len()).map(|place| tried[place / stride]).collect() });
+            let mean = mean(tried.iter().flatten());
+            let by_point = (0..plan.len()).map(|point| tried[point / stride].unwrap_or(mean)).collect();
+            return Ok(Self { by_point, is_tried: true });
         }
-        let mean = known.values().sum::<f64>() / known.len() as f64;
-        let by_point = (0..plan.len()).map(|place| known.get(&plan.point(place)).copied().unwrap_or(mean));
-        Ok(Self { by_point: by_point.collect() })
+        let mean = mean(known.values());
+        let by_point = (0..plan.len()).map(|point| known.get(&plan.point(point)).copied().unwrap_or(mean));
+        Ok(Self { by_point: by_point.collect(), is_tried: false })
+    }
+
+    /// Tries the run with the most work if none was tried, so that this process has had the memory of a run.
+    pub fn try_longest(&self, experiment: &Experiment, substrate: &dyn Substrate, interrupted: &AtomicBool) {
+        let longest = (0..self.by_point.len()).max_by(|a, b| self.by_point[*a].total_cmp(&self.by_point[*b]));
+        if let Some(point) = longest.filter(|_| !self.is_tried) {
+            // Only its memory counts.
+            let _ = try_at(&experiment.plan(), point, substrate, interrupted);
+        }
     }
 
     /// The work of a run at a point, s.
     pub fn work_s(&self, point: usize) -> f64 {
         self.by_point.get(point).copied().unwrap_or(0.0)
     }
+}
+
+/// The duration of a run at a point, s; `None` if it fails.
+fn try_at(plan: &Plan, point: usize, substrate: &dyn Substrate, interrupted: &AtomicBool) -> Option<f64> {
+    let run = plan.run(point, 1).ok()?;
+    substrate.check(&run).ok()?;
+    trial(&run, substrate, interrupted).ok().map(|took| took.as_secs_f64())
+}
+
+/// The mean; 0 of no values.
+fn mean<'a>(values: impl Iterator<Item = &'a f64>) -> f64 {
+    let (sum, count) = values.fold((0.0, 0.0), |(sum, count), value| (sum + value, count + 1.0));
+    if count > 0.0 { sum / count } else { 0.0 }
 }

@@ -65,6 +65,9 @@ pub fn carry_via(
     let sweep = folder(request, manifest, &place)?;
     let lock = sweep.lock().map_err(failure)?;
     let work = work(request, substrate, store, cancel)?;
+    if !engine.is_local() && sweep.shards().map_err(failure)?.iter().all(|shard| shard.memory().is_none()) {
+        work.try_longest(&request.experiment, substrate, cancel);
+    }
     let slots = chosen.size.slots.or_else(|| engine.is_local().then(processors));
     let order = DriveRequest {
         folder: &sweep,

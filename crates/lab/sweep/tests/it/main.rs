@@ -2,4 +2,5 @@
 
 pub(crate) mod common;
 mod driving;
+mod estimate;
 mod folder;
