@@ -362,9 +362,9 @@ fn hostile_words_over_tcp_end_their_connection_and_nothing_else() {
     for words in [&b"GET / HTTP/1.1\r\n\r\n"[..], &[0xFF; 64], &[0, 0, 0, 2, b'{', b'}'], &[]] {
         let mut stream = TcpStream::connect(target).expect("it is there");
         stream.write_all(words).expect("it listens");
-        stream.shutdown(std::net::Shutdown::Write).expect("it is open");
+        // The far end may already have reset the connection, because it does not read all data.
+        let _ = stream.shutdown(std::net::Shutdown::Write);
         let mut rest = Vec::new();
-        // The far end may reset the connection, because it does not read all data.
         let _ = stream.read_to_end(&mut rest);
         assert!(rest.len() < 1000, "a greeting at most");
     }

@@ -125,9 +125,9 @@ fn guests_who_do_not_behave() {
             PROBE.greet_server(&mut stream, None, &[]).unwrap();
             write_frame(&mut stream, &FromProbe::Media).unwrap();
             stream.write_all(garbage).unwrap();
-            stream.shutdown(std::net::Shutdown::Write).unwrap();
+            // The far end may already have reset the connection, because it does not read all bytes.
+            let _ = stream.shutdown(std::net::Shutdown::Write);
             let mut reply = Vec::new();
-            // The connection may be reset while bytes are unread.
             let _ = stream.read_to_end(&mut reply);
         }
         let mut remote = Remote::connect(address, None).unwrap();
