@@ -47,6 +47,18 @@ impl MergeOutcome {
     pub const MOST_DIFFERENT: usize = 20;
 }
 
+impl std::ops::AddAssign for MergeOutcome {
+    fn add_assign(&mut self, other: Self) {
+        let Self { added, replaced, equal, kept, ignored, different } = other;
+        self.added += added;
+        self.replaced += replaced;
+        self.equal += equal;
+        self.kept += kept;
+        self.ignored += ignored;
+        self.different.extend(different);
+    }
+}
+
 /// Two valid runs of the same identity with different results.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RunDifference {

@@ -168,6 +168,8 @@ struct ChunkState {
     running: Option<Duration>,
     /// Whether a submission of it failed: the engine may have taken it all the same, which its list shows.
     is_unconfirmed: bool,
+    /// Whether the program of that submission did not end: the list may show the chunk late.
+    is_unanswered: bool,
     /// Whether its last attempt runs for far longer than expected.
     is_stuck: bool,
     /// Whether an attempt has left a log since the chunk was last submitted.
@@ -462,12 +464,16 @@ impl Driver<'_> {
         if open.is_empty() || !open.iter().all(|state| self.is_spent(state)) {
             return Ok(None);
         }
-        let none = "no attempt left a log: see the files *.out of the sweep's folder, and the engine's own records of its tasks";
+        let outputs = self
+            .engine
+            .outputs()
+            .map_or_else(String::new, |name| format!("{name} in the sweep's folder, and "));
+        let none = format!("no attempt left a log: see {outputs}the engine's own records of its tasks");
         let text = |state: &ChunkState| {
             if state.is_stuck {
                 return "the engine reports that it still runs, far longer than expected".to_owned();
             }
-            self.failures.get(&state.chunk.chunk).map_or(none, String::as_str).to_owned()
+            self.failures.get(&state.chunk.chunk).unwrap_or(&none).clone()
         };
         Ok(Some(open.into_iter().map(|state| (state.chunk.chunk, text(state))).collect()))
     }
@@ -476,7 +482,7 @@ impl Driver<'_> {
     fn is_lost(&self, state: &ChunkState) -> bool {
         !state.is_done
             && state.running.is_none()
-            && (state.attempts == 0
+            && ((state.attempts == 0 && !state.is_unanswered)
                 || state.unlisted.is_some_and(|since| {
                     state.has_failed || self.clock.now().saturating_sub(since) > state.patience()
                 }))
@@ -519,13 +525,16 @@ impl Driver<'_> {
                 state.attempts += u32::from(std::mem::take(&mut state.is_unconfirmed));
                 // An earlier submitter submitted it.
                 state.attempts = state.attempts.max(1);
-            } else if state.attempts > 0 {
+            } else if state.attempts > 0 || state.is_unanswered {
                 state.unlisted.get_or_insert(now);
             }
             state.running = runs.then(|| state.running.unwrap_or(now));
             let limit = OVERDUE_LEAST.max(Duration::from_secs_f64(OVERDUE * state.chunk.work_s.max(0.0)));
             let is_late = state.running.is_some_and(|since| now - since > limit);
             state.is_stuck = is_late && state.attempts >= self.request.attempts;
+            if is_late {
+                self.engine.release(*number);
+            }
             if is_late && !state.is_stuck {
                 state.running = Some(now);
                 overdue.push(*number);
@@ -555,7 +564,10 @@ impl Driver<'_> {
             let since = *self.refused.get_or_insert(now);
             return (now - since > REFUSALS).then_some(DriveFault::Refused(why));
         }
-        self.refused = None;
+        // Until the patience with an unanswered submission ends, nothing is submitted, and nothing is known.
+        if self.progress.running + self.progress.waiting > 0 || !groups.is_empty() {
+            self.refused = None;
+        }
         let mut open = self.chunks.values().filter(|state| !state.is_done);
         open.all(|state| self.is_spent(state)).then_some(DriveFault::Spent)
     }
@@ -589,6 +601,7 @@ impl Driver<'_> {
             );
             state.attempts += u32::from(is_taken);
             state.is_unconfirmed = !is_taken;
+            state.is_unanswered = matches!(submitted, Err(EngineError::Program(ProgramError::Silent { .. })));
         }
         match submitted {
             Ok(()) => {
@@ -637,6 +650,7 @@ impl ChunkState {
             unlisted: None,
             running: None,
             is_unconfirmed: false,
+            is_unanswered: false,
             is_stuck: false,
             has_failed: false,
         }

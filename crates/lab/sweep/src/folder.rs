@@ -22,6 +22,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use netrig_core::text::hex;
 use netrig_experiment::Experiment;
 use netrig_store::{Store, StoreError};
+use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
@@ -330,9 +331,7 @@ impl SweepFolder {
             Ok(()) => Ok(SubmitterLock { _file: file }),
             Err(TryLockError::WouldBlock) => Err(SweepError::Busy(self.path.clone())),
             // A file system without locks: a second submitter costs time, but changes no result.
-            Err(TryLockError::Error(error)) if error.kind() == ErrorKind::Unsupported => {
-                Ok(SubmitterLock { _file: file })
-            }
+            Err(TryLockError::Error(error)) if has_no_locks(&error) => Ok(SubmitterLock { _file: file }),
             Err(TryLockError::Error(error)) => Err(SweepError::io("lock", &path)(error)),
         }
     }
@@ -565,6 +564,11 @@ fn job(path: &Path, manifest: &SweepManifest) -> String {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     let created = format!("{} {} {}", path.display(), std::process::id(), now.as_nanos());
     format!("netrig-{}-{}", manifest.sweep, hex(&Sha256::digest(created)[..3]))
+}
+
+/// Whether the file system has no locks: it knows none, or the lock service of an NFS server does not run (ENOLCK).
+pub(crate) fn has_no_locks(error: &std::io::Error) -> bool {
+    error.kind() == ErrorKind::Unsupported || error.raw_os_error() == Some(Errno::NOLCK.raw_os_error())
 }
 
 /// The files of a folder.

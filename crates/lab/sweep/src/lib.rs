@@ -34,7 +34,7 @@ pub use estimate::WorkEstimate;
 pub use folder::{EngineRecord, FailureLog, Shard, SubmitterLock, SweepFolder, SweepManifest};
 pub use split::{AddedChunks, add_missing};
 pub use state::SweepState;
-pub use task::{TaskError, chunks_of_task};
+pub use task::{TaskError, chunks_of_task, task_variables};
 pub use work::{ChunkOutcome, ChunkRequest, make_chunk, not_made};
 
 // The tests of the public interface, in one test binary with the unit tests.

@@ -26,7 +26,7 @@ const MOST_CHUNKS: u32 = 1_000_000;
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum TaskError {
     /// No engine has set its variable.
-    #[error("which chunk? Give its number, or let an engine set one of {}", VARIABLES.map(|(name, _)| name).join(", "))]
+    #[error("which chunk? Give its number, or let an engine set one of {}", task_variables())]
     None,
     /// A variable has a value that is no number.
     #[error("{name} is {value:?}, and not a number")]
@@ -47,6 +47,11 @@ pub enum TaskError {
     /// A task has too many chunks.
     #[error("{COUNT} is {0}, and a task makes at most {MOST_CHUNKS} chunks")]
     TooMany(u32),
+}
+
+/// The names of the variables by which engines number tasks, as a list.
+pub fn task_variables() -> String {
+    VARIABLES.map(|(name, _)| name).join(", ")
 }
 
 /// The chunks of a task, by the variables of its environment. `variable` returns the value of one.

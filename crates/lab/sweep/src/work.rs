@@ -11,6 +11,7 @@ use netrig_runner::{EarlierRuns, PlanRequest, PlannedRun, ProgressListener, carr
 use netrig_store::{MergeError, Provenance, Store};
 
 use crate::check::repeats;
+use crate::folder::has_no_locks;
 use crate::{ShardCheck, SweepChunk, SweepError, SweepFolder};
 
 /// The order to make the runs of a chunk.
@@ -131,29 +132,34 @@ pub fn make_chunk(
     Ok(ChunkOutcome { runs: chosen.len() as u64, made: outcome.ran, interrupted: outcome.interrupted, shard })
 }
 
-/// The folder for the store of this attempt. Folders of attempts on this machine that were killed are removed: their locks are free.
+/// The beginning of the names of scratch folders.
+const PREFIX: &str = "netrig-chunk-";
+
+/// The folder for the store of this attempt. Folders of attempts on this machine that were killed are removed, also those of other
+/// sweeps: their locks are free.
 fn scratch(request: &ChunkRequest<'_>) -> Result<Scratch, SweepError> {
-    let prefix = format!("netrig-chunk-{}-", request.folder.manifest().sweep);
     for entry in fs::read_dir(request.scratch).into_iter().flatten().flatten() {
-        let name = entry.file_name();
-        // A folder that has no name yet begins with a dot.
-        let is_ours = name.to_str().is_some_and(|name| name.trim_start_matches('.').starts_with(&prefix));
+        let is_ours = entry.file_name().to_str().is_some_and(|name| name.starts_with(PREFIX));
         let lock = entry.path().join(LOCK);
         if is_ours && File::open(&lock).is_ok_and(|lock| lock.try_lock().is_ok()) {
             // Another attempt may remove it at the same time.
             let _ = fs::remove_dir_all(entry.path());
         }
     }
-    let name = format!("{prefix}{}-{}", request.chunk, request.attempt);
-    // It gets its name when it has its lock: another attempt may look at it in between.
-    let (new, path) = (request.scratch.join(format!(".{name}")), request.scratch.join(name));
-    fs::create_dir(&new).map_err(SweepError::io("create", &new))?;
-    let mut scratch = Scratch { lock: None, path: new };
-    let lock = scratch.path.join(LOCK);
-    let file = File::create(&lock).and_then(|file| file.lock().map(|()| file));
-    scratch.lock = Some(file.map_err(SweepError::io("lock", &lock))?);
-    fs::rename(&scratch.path, &path).map_err(SweepError::io("create", &path))?;
-    scratch.path = path;
+    let sweep = &request.folder.manifest().sweep;
+    let path = request.scratch.join(format!("{PREFIX}{sweep}-{}-{}", request.chunk, request.attempt));
+    fs::create_dir(&path).map_err(SweepError::io("create", &path))?;
+    let mut scratch = Scratch { lock: None, path };
+    // The file gets its name when it is locked: another attempt may look for it in between.
+    let (new, lock) = (scratch.path.join("new"), scratch.path.join(LOCK));
+    let file = File::create(&new).map_err(SweepError::io("write", &new))?;
+    match file.lock().and_then(|()| fs::rename(&new, &lock)) {
+        Ok(()) => {}
+        // Then no other attempt gets the lock, either.
+        Err(error) if has_no_locks(&error) => {}
+        Err(error) => return Err(SweepError::io("lock", &lock)(error)),
+    }
+    scratch.lock = Some(file);
     Ok(scratch)
 }
 

@@ -6,6 +6,8 @@ use std::path::PathBuf;
 use clap::Args;
 use netrig_core::Duration;
 use netrig_core::setting::{AboveZero, AtLeastOne};
+use netrig_sweep::engine::ENGINES;
+use netrig_sweep::{USUAL_CHUNK_S, task_variables};
 
 use crate::typed::{value, value_as};
 use crate::which::{Where, Which};
@@ -30,8 +32,12 @@ pub struct SplitArguments {
 /// The size of chunks.
 #[derive(Clone, Copy, Debug, Args)]
 pub struct SizeArguments {
-    /// Work of a chunk; default: 45 s, or less if that gives fewer than eight chunks for each of the --slots
-    #[arg(long, value_name = "TIME", value_parser = value_as::<AboveZero, Duration>)]
+    #[arg(
+        long,
+        value_name = "TIME",
+        value_parser = value_as::<AboveZero, Duration>,
+        help = format!("Work of a chunk; default: {USUAL_CHUNK_S} s, or less if that gives fewer than eight chunks for each of the --slots")
+    )]
     pub chunk: Option<Duration>,
     /// Number of tasks that run at the same time; with a command as engine, default: the number of cores
     #[arg(long, value_name = "N", value_parser = value_as::<AtLeastOne, u32>)]
@@ -44,9 +50,11 @@ pub struct ChunkArguments {
     /// The folder of the sweep
     #[arg(value_name = "DIR")]
     pub folder: PathBuf,
-    /// Numbers of chunks, from 1; default: the one that the engine's variable names (SLURM_ARRAY_TASK_ID, HQ_TASK_ID, SGE_TASK_ID,
-    /// PBS_ARRAY_INDEX, and JOB_COMPLETION_INDEX, which counts from 0)
-    #[arg(value_name = "K", value_parser = value::<u32>)]
+    #[arg(
+        value_name = "K",
+        value_parser = value::<u32>,
+        help = format!("Numbers of chunks, from 1; default: the one of the engine's task, by its variable ({})", task_variables())
+    )]
     pub chunks: Vec<u32>,
     /// A number that counts from 0, as HTCondor's $(Process): chunk N + 1
     #[arg(long, value_name = "N", conflicts_with = "chunks", value_parser = value::<u32>)]
@@ -92,9 +100,12 @@ pub struct SweepArguments {
     mut_arg("slots", |slots| slots.requires("via"))
 )]
 pub struct ViaArguments {
-    /// Make the runs on an engine: `slurm`, `hq`, `kubernetes`, `parallel`, or `command PROGRAM .. {}`, where {} is replaced by the
-    /// command of a chunk (`command ssh node1 {}`)
-    #[arg(long, value_name = "ENGINE", conflicts_with = "jobs")]
+    #[arg(
+        long,
+        value_name = "ENGINE",
+        conflicts_with = "jobs",
+        help = format!("Make the runs on an engine: {ENGINES}, where {{}} is replaced by the command of a chunk (`command ssh node1 {{}}`)")
+    )]
     pub via: Option<String>,
     /// The folder of the sweep, which all machines must see; default: beside the store
     #[arg(long, value_name = "DIR", requires = "via")]

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use netrig_core::number::counted;
 use netrig_runner::{ProgressListener, provenance};
 use netrig_sweep::{
     ChunkOutcome, ChunkRequest, ShardCheck, SweepFolder, chunks_of_task, make_chunk, not_made,
@@ -97,14 +98,15 @@ fn make(
 
 fn outcome_line(number: u32, outcome: &ChunkOutcome) -> String {
     let ChunkOutcome { runs, made, interrupted, shard } = outcome;
+    let runs = counted(*runs, "run", "runs");
     let place =
         shard.as_ref().map_or_else(|| "nothing to publish".to_owned(), |path| path.display().to_string());
     if *interrupted {
         format!(
-            "chunk {number}: interrupted after {made} of {runs} runs, by a signal or because the process that started it ended; {place}"
+            "chunk {number}: interrupted after {made} of {runs}, by a signal or because the process that started it ended; {place}"
         )
     } else {
-        format!("chunk {number}: {runs} runs, {made} of them made now; {place}")
+        format!("chunk {number}: {runs}, {made} of them made now; {place}")
     }
 }
 

@@ -3,6 +3,7 @@
 use std::path::Path;
 use std::process::ExitCode;
 
+use netrig_core::number::counted;
 use netrig_store::{MergeError, MergeOutcome, RunDifference, Store};
 use netrig_sweep::{ShardCheck, SweepFolder};
 
@@ -37,12 +38,7 @@ pub fn merge(arguments: &MergeArguments) -> Result<ExitCode, Failure> {
                 } else {
                     refused += 1;
                 }
-                sum.added += outcome.added;
-                sum.replaced += outcome.replaced;
-                sum.equal += outcome.equal;
-                sum.kept += outcome.kept;
-                sum.ignored += outcome.ignored;
-                sum.different.extend(outcome.different);
+                sum += outcome;
             }
             Err(fault) => {
                 refused += 1;
@@ -74,13 +70,13 @@ pub fn merge(arguments: &MergeArguments) -> Result<ExitCode, Failure> {
         kept => format!(", {kept} in real time that were there and stay"),
     };
     print(format!(
-        "{}: {} runs added, {} in place of failed ones, {} equal to runs that were there{kept}, {} failed ones left out, from {merged} of {} stores",
+        "{}: {} added, {} in place of failed ones, {} equal to runs that were there{kept}, {} failed ones left out, from {merged} of {}",
         arguments.store.display(),
-        sum.added,
+        counted(sum.added, "run", "runs"),
         sum.replaced,
         sum.equal,
         sum.ignored,
-        merged + refused
+        counted(merged + refused, "store", "stores")
     ))?;
     if refused > 0 || !sum.different.is_empty() {
         return Ok(ExitCode::from(FAILED));

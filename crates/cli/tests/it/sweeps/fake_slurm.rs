@@ -152,7 +152,7 @@ fn a_chunk_that_crashes_each_time_is_given_up_with_its_log() {
     let said = text(&output.stderr);
     assert_eq!(output.status.code(), Some(1), "{said}");
     assert!(
-        said.contains("chunk 1 was tried 2 times") && said.contains("cannot create /nowhere/.netrig-chunk-"),
+        said.contains("chunk 1 was tried 2 times") && said.contains("cannot create /nowhere/netrig-chunk-"),
         "{said}"
     );
     let state = lab.ok("sweep sweep");

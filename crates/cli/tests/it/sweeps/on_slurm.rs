@@ -1,5 +1,6 @@
 //! A real Slurm of four nodes: chunks that are lost, made twice, and on nodes and under a controller that die.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::panic::AssertUnwindSafe;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -45,11 +46,17 @@ fn sweep(is_ordinary: bool) {
     // A task is killed before it publishes: the engine calls it failed, and does not make it again.
     wait_for("a running task", || !running().is_empty());
     let mark = format!("{}/netrig chunk", path("sweep").display());
-    wait_for("a chunk to kill", || {
-        super::processes_with(&mark).first().is_some_and(|(pid, _)| {
-            kill(*pid);
-            true
-        })
+    wait_for("a task to kill before it has published all of its chunks", || {
+        let Some((pid, chunks)) =
+            super::processes_with(&mark).first().and_then(|(pid, _)| Some((*pid, chunks_of(*pid)?)))
+        else {
+            return false;
+        };
+        kill(pid);
+        wait_for("its end", || chunks_of(pid).is_none());
+        let published: BTreeSet<u32> =
+            shards().iter().filter_map(|name| name.split('.').next()?.parse().ok()).collect();
+        chunks.into_iter().any(|chunk| !published.contains(&chunk))
     });
     // A node dies with its task.
     wait_for("a node to kill", || {
@@ -101,6 +108,16 @@ fn sweep(is_ordinary: bool) {
         cancelled.status.success() || said.contains("tasks are still there after they were cancelled: job "),
         "{said}"
     );
+}
+
+/// The chunks of the task that a process makes; `None` if there is no such process any more.
+fn chunks_of(pid: i32) -> Option<Vec<u32>> {
+    let environment = std::fs::read(format!("/proc/{pid}/environ")).ok()?;
+    let variables = environment
+        .split(|byte| *byte == 0)
+        .filter_map(|pair| std::str::from_utf8(pair).ok()?.split_once('='));
+    let variables: BTreeMap<&str, &str> = variables.collect();
+    netrig_sweep::chunks_of_task(&|name| variables.get(name).map(|value| (*value).to_owned())).ok()
 }
 
 fn files(folder: &Path) -> Vec<String> {

@@ -6,8 +6,8 @@ use std::sync::atomic::AtomicBool;
 use super::{CommandEngine, Engine, HyperQueue, Kubernetes, Slurm, SlurmOptionError, TemplateError};
 use crate::EngineRecord;
 
-/// The names, as they are typed.
-const ENGINES: &str = "slurm, hq, kubernetes, parallel, or command PROGRAM .. {}";
+/// The names of engines, as they are typed.
+pub const ENGINES: &str = "slurm, hq, kubernetes, parallel, or command PROGRAM .. {}";
 
 /// The name of an engine, its template, or an option for it is refused.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]

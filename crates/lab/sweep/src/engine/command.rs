@@ -7,6 +7,7 @@ use std::fs::OpenOptions;
 use std::io;
 use std::path::Path;
 use std::process::Child;
+use std::time::Duration;
 
 use super::group;
 use super::program::ProgramError;
@@ -23,8 +24,7 @@ const CHUNKS_PER_CALL: usize = 1000;
 #[derive(Debug)]
 pub struct CommandEngine {
     form: CommandForm,
-    /// Chunks that wait for a process, each list for one.
-    waiting: VecDeque<Vec<u32>>,
+    waiting: VecDeque<WaitingCommand>,
     running: Vec<RunningCommand>,
 }
 
@@ -37,12 +37,25 @@ enum CommandForm {
     Parallel(Vec<String>),
 }
 
+/// A command that waits for a slot.
+#[derive(Debug)]
+struct WaitingCommand {
+    chunks: Vec<u32>,
+    /// The time within which a task ends.
+    time: Duration,
+}
+
 /// A process with its chunks.
 #[derive(Debug)]
 struct RunningCommand {
     child: Child,
     chunks: Vec<u32>,
+    /// Whether its slot is free for another command. It is not ended: it may wait in a queue.
+    is_released: bool,
 }
+
+/// The file with what all commands print.
+const OUTPUT: &str = "engine.out";
 
 /// A template of a command is refused.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -96,8 +109,8 @@ impl CommandEngine {
         }
     }
 
-    /// The words of the command for these chunks.
-    fn words(&self, sweep: &SweepFolder, chunks: &[u32]) -> Vec<String> {
+    /// The words of the command for these chunks. GNU parallel ends a task that takes longer than `time`.
+    fn words(&self, sweep: &SweepFolder, chunks: &[u32], time: Duration) -> Vec<String> {
         let [executable, folder] =
             [sweep.executable(), sweep.path().to_owned()].map(|path| path.display().to_string());
         let numbers = chunks.iter().map(u32::to_string);
@@ -118,7 +131,8 @@ impl CommandEngine {
             }
             CommandForm::Parallel(options) => {
                 // The driver submits a failed task again; the other tasks continue.
-                let own = ["parallel", "--will-cite", "--halt", "never"].map(str::to_owned);
+                let limit = format!("--timeout={}", time.as_secs());
+                let own = ["parallel", "--will-cite", "--halt", "never", &limit].map(str::to_owned);
                 let task = [executable, "chunk".to_owned(), folder, TASK.to_owned(), ":::".to_owned()];
                 own.into_iter().chain(options.iter().cloned()).chain(task).chain(numbers).collect()
             }
@@ -143,12 +157,12 @@ impl CommandEngine {
             CommandForm::Template(_, slots) => slots as usize,
             CommandForm::Parallel(_) => 1,
         };
-        while self.running.len() < slots {
-            let Some(chunks) = self.waiting.pop_front() else { break };
-            let words = self.words(sweep, &chunks);
+        while self.running.iter().filter(|command| !command.is_released).count() < slots {
+            let Some(WaitingCommand { chunks, time }) = self.waiting.pop_front() else { break };
+            let words = self.words(sweep, &chunks, time);
             let child = start(sweep, &words)
                 .map_err(|source| ProgramError::Start { program: words[0].clone(), source })?;
-            self.running.push(RunningCommand { child, chunks });
+            self.running.push(RunningCommand { child, chunks, is_released: false });
         }
         Ok(())
     }
@@ -181,9 +195,10 @@ impl Engine for CommandEngine {
         matches!(self.form, CommandForm::Template(..))
     }
 
-    fn submit(&mut self, sweep: &SweepFolder, chunks: &[u32], _: &TaskNeeds) -> Result<(), EngineError> {
-        let before = self.waiting.len();
-        self.waiting.extend(chunks.chunks(self.chunks_per_call()).map(<[u32]>::to_vec));
+    fn submit(&mut self, sweep: &SweepFolder, chunks: &[u32], needs: &TaskNeeds) -> Result<(), EngineError> {
+        let (before, time) = (self.waiting.len(), needs.time(1));
+        let calls = chunks.chunks(self.chunks_per_call());
+        self.waiting.extend(calls.map(|chunks| WaitingCommand { chunks: chunks.to_vec(), time }));
         let started = self.step(sweep);
         if started.is_err() {
             // The driver submits all of these again.
@@ -200,16 +215,26 @@ impl Engine for CommandEngine {
         }
         let started: BTreeSet<u32> =
             self.running.iter().flat_map(|command| command.chunks.iter().copied()).collect();
-        let queued = self.waiting.iter().flatten().copied();
+        let queued = self.waiting.iter().flat_map(|command| command.chunks.iter().copied());
         Ok(match self.form {
             CommandForm::Template(..) => {
                 EngineTasks { waiting: queued.collect(), running: started, ..EngineTasks::default() }
             }
-            // Only GNU parallel knows which chunks of a call run, so no chunk is taken for one that runs too long.
+            // Only GNU parallel knows which chunks of a call run. It ends those that run for too long.
             CommandForm::Parallel(_) => {
                 EngineTasks { waiting: queued.chain(started).collect(), ..EngineTasks::default() }
             }
         })
+    }
+
+    fn release(&mut self, chunk: u32) {
+        for command in self.running.iter_mut().filter(|command| command.chunks.contains(&chunk)) {
+            command.is_released = true;
+        }
+    }
+
+    fn outputs(&self) -> Option<&str> {
+        Some(OUTPUT)
     }
 
     fn cancel(&mut self, _: &SweepFolder) -> Result<(), EngineError> {
@@ -217,9 +242,9 @@ impl Engine for CommandEngine {
         Ok(())
     }
 
-    fn commands(&self, sweep: &SweepFolder, chunks: &[u32], _: &TaskNeeds) -> Vec<String> {
+    fn commands(&self, sweep: &SweepFolder, chunks: &[u32], needs: &TaskNeeds) -> Vec<String> {
         let calls = chunks.chunks(self.chunks_per_call());
-        calls.map(|chunks| command_line(&self.words(sweep, chunks))).collect()
+        calls.map(|chunks| command_line(&self.words(sweep, chunks, needs.time(1)))).collect()
     }
 }
 
@@ -237,7 +262,7 @@ pub fn changed_by_shells(path: &Path) -> Option<char> {
 
 /// Starts the command of a task. What it prints goes to a file of the folder.
 fn start(sweep: &SweepFolder, words: &[String]) -> io::Result<Child> {
-    let log = OpenOptions::new().create(true).append(true).open(sweep.path().join("engine.out"))?;
+    let log = OpenOptions::new().create(true).append(true).open(sweep.path().join(OUTPUT))?;
     group::start(words, log.try_clone()?, log)
 }
 
@@ -250,7 +275,8 @@ mod tests {
         let lab = SweepLab::new("min = 1\nmax = 1");
         let engine = CommandEngine::template(template, &["-v".to_owned()], 1)?;
         let place = lab.folder.path().display().to_string();
-        Ok(engine.words(&lab.folder, &[7]).into_iter().map(|word| word.replace(&place, "DIR")).collect())
+        let words = engine.words(&lab.folder, &[7], Duration::ZERO);
+        Ok(words.into_iter().map(|word| word.replace(&place, "DIR")).collect())
     }
 
     #[test]
@@ -271,18 +297,40 @@ mod tests {
         assert!(matches!(words("{} -v"), Err(TemplateError::NoProgram(_))));
     }
 
+    const NEEDS: TaskNeeds = TaskNeeds { work_s: 1.0, memory: 1, doublings: 0, is_retry: false, slots: None };
+
+    #[test]
+    fn a_command_that_hangs_does_not_keep_its_slot() {
+        let lab = SweepLab::new("min = 1\nmax = 1");
+        let mut engine = CommandEngine::template("sh -c 'sleep 600' {}", &[], 1).unwrap();
+        engine.submit(&lab.folder, &[1, 2], &NEEDS).unwrap();
+        let listed = |engine: &mut CommandEngine| {
+            let tasks = engine.tasks(&lab.folder).unwrap();
+            (tasks.running.len(), tasks.waiting.len())
+        };
+        assert_eq!(listed(&mut engine), (1, 1));
+        engine.release(1);
+        assert_eq!(listed(&mut engine), (2, 0));
+    }
+
+    #[test]
+    fn gnu_parallel_ends_a_task_that_hangs() {
+        let lab = SweepLab::new("min = 1\nmax = 1");
+        let lines = CommandEngine::parallel(Vec::new(), Some(2)).commands(&lab.folder, &[1, 2], &NEEDS);
+        assert!(lines[0].contains(" --timeout=304 --jobs=2 "), "{lines:?}");
+    }
+
     #[test]
     fn a_command_that_cannot_be_started_is_refused_and_leaves_no_chunk_behind() {
         let lab = SweepLab::new("min = 1\nmax = 1");
-        let needs = TaskNeeds { work_s: 1.0, memory: 1, doublings: 0, is_retry: false, slots: None };
         let mut engine = CommandEngine::template("sh -c {}", &[], 1).unwrap();
         // No folder for the file of its output.
-        let place = lab.folder.path().join("engine.out");
+        let place = lab.folder.path().join(OUTPUT);
         std::fs::create_dir(&place).unwrap();
-        assert!(engine.submit(&lab.folder, &[1, 2], &needs).is_err());
+        assert!(engine.submit(&lab.folder, &[1, 2], &NEEDS).is_err());
         assert_eq!(engine.tasks(&lab.folder).unwrap(), EngineTasks::default());
         std::fs::remove_dir(&place).unwrap();
-        engine.submit(&lab.folder, &[1, 2], &needs).unwrap();
+        engine.submit(&lab.folder, &[1, 2], &NEEDS).unwrap();
         assert_eq!(engine.tasks(&lab.folder).unwrap().running.len(), 1);
     }
 }

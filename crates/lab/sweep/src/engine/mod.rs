@@ -11,7 +11,7 @@ mod slurm;
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-pub use choice::{EngineChoiceError, engine_of};
+pub use choice::{ENGINES, EngineChoiceError, engine_of};
 pub use command::{CommandEngine, TemplateError, changed_by_shells};
 pub use hyperqueue::HyperQueue;
 pub use kubernetes::Kubernetes;
@@ -47,6 +47,14 @@ pub trait Engine {
     /// # Errors
     /// If the engine does not answer: nothing is known then.
     fn tasks(&mut self, sweep: &SweepFolder) -> Result<EngineTasks, EngineError>;
+
+    /// A chunk runs for far longer than expected. If its task has a slot of this process, another task may start beside it.
+    fn release(&mut self, _chunk: u32) {}
+
+    /// Where tasks leave what they print, in the folder of the sweep; `None` if they leave nothing there.
+    fn outputs(&self) -> Option<&str> {
+        None
+    }
 
     /// Cancels all tasks of the sweep.
     ///

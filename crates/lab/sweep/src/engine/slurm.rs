@@ -172,6 +172,10 @@ impl Engine for Slurm {
         Ok(tasks(&self.queue()?, &prefix(sweep)))
     }
 
+    fn outputs(&self) -> Option<&str> {
+        Some("slurm-*.out")
+    }
+
     fn cancel(&mut self, sweep: &SweepFolder) -> Result<(), EngineError> {
         // Repeats the cancellation: a restarted controller restores cancelled arrays.
         let mut left = BTreeMap::new();

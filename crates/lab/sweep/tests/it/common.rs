@@ -140,6 +140,8 @@ pub struct Scripted<'a> {
     pub fates: BTreeMap<u32, Vec<AttemptFate>>,
     /// How often the engine does not answer first.
     pub away: u32,
+    /// The number of submissions that are taken first, and whose program does not end.
+    pub hangs: u32,
     pub attempts: BTreeMap<u32, usize>,
     pub held: Vec<u32>,
     pub needs: Vec<TaskNeeds>,
@@ -186,6 +188,11 @@ impl Engine for Scripted<'_> {
             *attempt += 1;
             let name = format!("host-{attempt}");
             self.make(sweep, *chunk, &name, fate);
+        }
+        if let Some(left) = self.hangs.checked_sub(1) {
+            self.hangs = left;
+            let (program, patience) = ("submit".to_owned(), Span::from_mins(1));
+            return Err(EngineError::Program(ProgramError::Silent { program, patience }));
         }
         Ok(())
     }
@@ -334,6 +341,7 @@ impl SweepLab {
             scratch: self.place.path(),
             fates: fates.iter().map(|(chunk, fates)| (*chunk, fates.to_vec())).collect(),
             away: 0,
+            hangs: 0,
             attempts: BTreeMap::new(),
             held: Vec::new(),
             needs: Vec::new(),

@@ -166,6 +166,29 @@ fn an_engine_that_answers_and_takes_nothing_ends_the_sweep_with_its_words() {
 }
 
 #[test]
+fn chunks_of_a_submission_that_was_taken_and_not_answered_are_not_submitted_twice() {
+    let lab = SweepLab::new("min = 1\nmax = 1");
+    let substrate = Quick::default();
+    let mut store = Store::open(lab.store.path()).unwrap();
+    let mut engine = lab.engine(&substrate, &[(1, &[AttemptFate::Late]), (2, &[AttemptFate::Late])]);
+    engine.hangs = 1;
+    assert_eq!(lab.drive(&mut engine, &mut store, &mut Events::default()), DriveOutcome::Complete);
+    assert_eq!((engine.attempts[&1], engine.attempts[&2]), (1, 1));
+}
+
+#[test]
+fn an_engine_that_takes_nothing_and_does_not_answer_ends_the_sweep() {
+    let lab = SweepLab::new("min = 1\nmax = 1");
+    let substrate = Quick::default();
+    let mut store = Store::open(lab.store.path()).unwrap();
+    let lost: &[AttemptFate] = &[AttemptFate::Lost; 99];
+    let mut engine = lab.engine(&substrate, &[(1, lost), (2, lost)]);
+    engine.hangs = u32::MAX;
+    let ended = lab.drive(&mut engine, &mut store, &mut Events::default());
+    assert_eq!(ended, DriveOutcome::Refused("submit did not answer within 60 s".to_owned()));
+}
+
+#[test]
 fn an_engine_that_never_answers_ends_the_sweep_with_its_words() {
     let lab = SweepLab::new("min = 1\nmax = 1");
     let substrate = Quick::default();
