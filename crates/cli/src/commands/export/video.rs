@@ -15,7 +15,7 @@ use crate::failure::Failure;
 use crate::output::{replace, tell};
 use crate::stored_run::{described, find};
 
-/// Writes one picture as sent and as each viewer of the run saw it: the one with the most damage within the window.
+/// Writes the picture with the most damage within the window: as it was sent, and as each viewer of the run saw it.
 pub fn video(arguments: &Export, id: &str, out: &Path) -> Result<ExitCode, Failure> {
     let store = Store::open_read_only(&arguments.place.store).map_err(Failure::request)?;
     let (experiment, replication) = find(&store, id)?;

@@ -49,8 +49,8 @@ pub fn measure(target: &Target, arguments: &Measure) -> Result<ExitCode, Failure
 }
 
 /// The exit code. A busy processor of this host does not make the measurement invalid, because the host is part of the
-/// measured system. The measurement is invalid if the record of this host has faults. This host is the sender of an
-/// upload and otherwise the receiver.
+/// measured system. The measurement is invalid if the report of a phase has faults for this host, which is the sender of
+/// an upload and otherwise the receiver.
 fn exit(report: &SpeedReport, interrupted: bool) -> ExitCode {
     let is_own = |phase: &PhaseReport| match phase.way {
         DataDirection::Up => !phase.sender.faults.is_empty(),

@@ -23,7 +23,7 @@ const USER: &str = "{user}";
 pub enum Role {
     /// Accepts registrations.
     Registrar,
-    /// Accepts registrations and forwards requests to users. It keeps transactions, and forks.
+    /// Accepts registrations and forwards requests to users. It keeps transactions. A request for a user with several contacts is forked.
     Proxy {
         /// Stays on the path of dialogs by `Record-Route`.
         record_route: bool,
@@ -126,7 +126,7 @@ impl ServerOrder {
         Ok(match &self.role {
             Role::UserAgent(manners) => {
                 let random = partition.stream(&self.seeds, "sip/serve/uas");
-                // The machine counts calls, with four transactions each.
+                // The limit of an answering machine is a number of calls. A call has four transactions.
                 let calls = partition.share(self.most_transactions / 4);
                 Box::new(AnsweringMachine::new(domain, manners.clone(), calls, timing, random))
             }
@@ -201,7 +201,7 @@ impl ServerOrder {
 }
 
 impl User {
-    /// The user's contact, or `common` with the user's name for `{user}`.
+    /// The user's contact, or else `common`. In both, `{user}` is replaced by the user's name.
     ///
     /// # Errors
     /// [`RoleError::Contact`].

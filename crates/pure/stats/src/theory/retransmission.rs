@@ -69,7 +69,7 @@ pub(super) const CURVES: &[TheoryCurve] = &[
         unit: "s",
         source: "RFC 6298, section 5.5",
         formula: |a| {
-            Ok(Backoff::new(a.get("rto_s")?, a.get("rto_max_s")?)?.elapsed_s(a.count("retransmission", 0)?))
+            Ok(Backoff::new(a.get("rto_s")?, a.get("rto_max_s")?)?.elapsed_s(a.count("retransmission", 1)?))
         },
     },
     TheoryCurve {

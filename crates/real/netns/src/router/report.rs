@@ -17,8 +17,8 @@ pub(crate) struct RouterReport {
     pub forwarded: u64,
     /// How late these frames were sent.
     pub lateness: Lateness,
-    /// How far the simulation of a link had advanced beyond the arrival time of a frame when the frame was read. The
-    /// link treats such a frame as if it had arrived later by this time.
+    /// How far the simulation of a link had advanced beyond the arrival time of a frame when the frame was read. For the
+    /// link, such a frame arrives at the time that its simulation has reached.
     pub overtaken: Lateness,
     /// The largest step of the wall clock, from which frames get their time stamps.
     pub stepped: Duration,
@@ -50,7 +50,8 @@ impl RouterReport {
             faults
                 .push(format!("the router could not read {unreadable} frames of the experiment's addresses"));
         }
-        // If the ring dropped frames, these frames would also be reported as lost in nodes.
+        // If the ring dropped frames, this is already a fault. The passages would report the same frames as lost in
+        // nodes.
         if self.ring.dropped == 0 {
             faults.extend(self.passages.faults(ends));
         }
@@ -63,8 +64,8 @@ impl RouterReport {
         self.displaced.iter().filter_map(|(name, displaced)| displaced.fault_of_waiting(name)).collect()
     }
 
-    /// Notes for the end `at` of a run: the effect of lateness on waiting times, the number of foreign frames, and
-    /// losses at limited hosts.
+    /// Notes on a run that ended at the time `at`: the effect of lateness on waiting times, the number of foreign frames,
+    /// and losses at hosts whose queues are limited.
     pub fn notes(&self, at: Instant, ends: &[EndReport]) -> Vec<Note> {
         let note = |text| Note { at, subject: Subject::Run, text };
         let waiting = self.displaced.iter().filter_map(|(name, displaced)| {
@@ -123,6 +124,6 @@ impl RouterReport {
 /// If 1 in 100 frames leaves the router later than this, the run is invalid.
 const TOO_LATE: Duration = Duration::from_millis(1);
 
-/// If the link had advanced beyond the arrival of a frame by more than this for 1 in 100 frames, their waiting times
-/// are too short and the run is invalid.
+/// If more than 1 in 100 frames are overtaken by the simulation of the link by more than this, their waiting times are
+/// too short, and the run is invalid.
 const TOO_FAR_OVERTAKEN: Duration = Duration::from_micros(200);

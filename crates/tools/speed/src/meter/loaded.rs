@@ -8,7 +8,7 @@ use serde::Serialize;
 use super::Delays;
 use crate::protocol::{ConnectionCounts, DatagramCounts};
 
-/// One-way delay of the loading datagrams above the shortest of the whole phase, after the warm-up.
+/// How much longer the one-way delays of the loading datagrams after the warm-up are than the shortest delay of the whole phase.
 ///
 /// It uses differences only, so the offset of the clocks cancels out. There are two limits. A queue that is never empty in the phase
 /// is not visible, because the shortest delay includes it. A clock drift adds to the delay: 20 ppm add 0.2 ms in 10 s.

@@ -152,7 +152,7 @@ pub struct ServedScenario {
     /// Where to listen: `udp:127.0.0.1:5060`, `tcp:[::1]:5060`, `tls:192.0.2.1`. With port 0 the system chooses one
     #[arg(long, value_name = "TRANSPORT:ADDRESS[:PORT]", default_value = "udp:127.0.0.1:5060")]
     pub listen: ListeningPoint,
-    /// Serve any peer, also over a network
+    /// Allow an address that can be reached over a network, although callers are not authenticated
     #[arg(long)]
     pub open: bool,
     /// End after this number of calls

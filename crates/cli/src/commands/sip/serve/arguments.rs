@@ -62,7 +62,7 @@ pub struct SocketArguments {
     /// Number of threads. Each has its own sockets and a part of the state: `uas` by Call-ID, all others by user
     #[arg(long, help_heading = "Sockets", value_name = "N", default_value = "1", value_parser = value::<NonZeroU8>)]
     pub threads: NonZeroU8,
-    /// Serve any peer, also over a network and without digest authentication
+    /// Allow addresses that can be reached over a network although users are not authenticated
     #[arg(long, help_heading = "Sockets")]
     pub open: bool,
     /// The address of a host name; repeat the option for each. Other names cannot be reached: the server uses no DNS

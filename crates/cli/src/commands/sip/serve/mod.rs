@@ -196,7 +196,7 @@ pub fn serve(Serve { server }: &Serve) -> Result<ExitCode, Failure> {
     };
     let tally = sockets.serve(servers, typed.ending.lasts, &cancel).map_err(failure)?;
     let kept = keeper.map(Keeper::finish);
-    // The watcher of the sockets, which had the other reference, has ended with them.
+    // The only other reference to the metrics was that of the sockets' watcher, which has ended.
     if let Some(metrics) = metrics.and_then(Arc::into_inner) {
         metrics.show(of_server(name, &tally));
         typed.ending.metrics.write(&metrics.finish())?;
@@ -276,7 +276,7 @@ fn users(typed: &ServeOptions, password: Option<&str>) -> Result<Option<Vec<User
     typed.users_file.as_deref().map(users_of_server).transpose().map_err(Failure::request)
 }
 
-/// The failure to open sockets.
+/// The failure to open sockets or to serve them.
 fn failure(error: ServeError) -> Failure {
     match error {
         ServeError::Taken(_) | ServeError::Kernel { .. } => Failure::failed(error),

@@ -23,7 +23,7 @@ impl Association {
         }
         if self.acknowledged(now, sack.cumulative_tsn, Some(&sack.gaps)) {
             self.peer_rwnd = u64::from(sack.a_rwnd);
-            // If the window is zero, the timer for the next probe starts again.
+            // No probe of a closed window is due before its timer expires again.
             self.probe_due = false;
             if self.window_closed {
                 self.judge_probe();
@@ -97,8 +97,8 @@ impl Association {
             holes = self.acknowledge_gaps(now, gaps, &mut highest_newly);
         }
         if advanced || highest_newly.is_some() {
-            // RFC 9260 section 8.1: the peer is reachable. Section 6.3.3: the other lost chunks may now be
-            // retransmitted.
+            // RFC 9260 section 8.1: the peer is reachable. Section 6.3.3: after a time-out, only one packet of lost chunks
+            // was retransmitted; the others may follow now.
             self.errors = 0;
             self.retransmissions_held = false;
         }
@@ -125,7 +125,8 @@ impl Association {
                 counters.bytes_acknowledged += sent.chunk.data.size();
                 *highest_newly = Some(sent.chunk.tsn);
             },
-            // RFC 9260 section 6.2.1 D iii): the chunk is in flight again, and T3-rtx runs.
+            // RFC 9260 section 6.2.1 D iii): a chunk that the peer no longer acknowledges is in flight again. T3-rtx is
+            // started after all chunks.
             |sent| reneged.push((sent.path, sent.counted, sent.chunk.data.size())),
         );
         for (path, counted, user_bytes) in reneged {
@@ -149,8 +150,8 @@ impl Association {
 
     /// Counts miss indications for the chunks that a SACK reports as missing.
     fn count_misses(&mut self, holes: &MissingRuns, advanced: bool, highest_newly: Option<Serial>) {
-        // RFC 9260 section 7.2.4: only chunks below the highest newly acknowledged TSN count. In fast recovery, if the
-        // cumulative TSN advanced, all missing chunks count.
+        // RFC 9260 section 7.2.4: a miss counts only for chunks below the highest TSN that is newly acknowledged. In fast
+        // recovery, if the cumulative TSN advanced, it counts for all missing chunks.
         let all = self.fast_recovery.is_some() && advanced;
         let limit = match (all, highest_newly) {
             (true, _) => usize::MAX,
@@ -217,7 +218,8 @@ impl Association {
             }
             if effect.works {
                 path.one_packet = false;
-                // RFC 9260 section 8.2: resets the error counter of the path over which the chunk was last sent.
+                // RFC 9260 section 8.2: an acknowledged chunk resets the error counter of the path over which it was last
+                // sent.
                 if path.errors > 0 || !path.is(PathState::Active) {
                     self.path_works(now, i);
                 }

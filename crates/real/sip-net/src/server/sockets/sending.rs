@@ -15,11 +15,11 @@ use super::Sockets;
 use crate::datagrams::is_without_room;
 use crate::ledger::{Purse, short_answer};
 
-/// The counted reason of a message that was not sent over UDP.
+/// The reason under which a message that this server does not send over UDP is counted.
 const WITHHELD: &str = "the address had proved nothing, and its budget of bytes was used up";
 
 impl Sockets {
-    /// Sends the responses to a plain request of this length, bytes.
+    /// Sends the responses to a plain request that has `bytes` bytes.
     pub(super) fn send_plain(&mut self, now: Instant, bytes: usize, from: Source) {
         self.purse = self.ledger.purse(now, from.address, bytes, from.transport.is_reliable());
         let mut responses = std::mem::take(&mut self.responses);
@@ -177,8 +177,8 @@ impl Sockets {
         self.connections.send(now, &self.pacer, to, (bytes, status), opening)
     }
 
-    /// Sends a message of the thread of partition `by` over a connection of this thread, and reports a failure to that
-    /// thread.
+    /// Sends a message over a connection of this thread. It comes from the thread of the partition with the number `by`,
+    /// to which a failure is reported.
     pub(super) fn send_for_other(
         &mut self,
         now: Instant,
