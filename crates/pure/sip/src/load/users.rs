@@ -9,7 +9,7 @@ use super::arrivals::Schedule;
 use super::plan::{Pace, Plan, Portion};
 use super::scenario::Work;
 
-/// The schedule of the attempts of one shard, in the time of the plan.
+/// The schedule of the attempts of one shard. Its times count from the start of the plan.
 #[derive(Debug)]
 pub(super) enum UserSchedule {
     /// Open loop: all shards share one schedule, and each takes every n-th arrival.

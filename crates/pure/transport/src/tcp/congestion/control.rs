@@ -12,7 +12,7 @@ pub(crate) struct CongestionWindow {
     pub ssthresh: u64,
     /// Sender maximum segment size.
     smss: u64,
-    /// Whether the window counts packets. ssthresh is then a whole number of packets after a time-out.
+    /// Whether the window counts packets. If so, ssthresh is rounded to a whole number of packets at a time-out.
     packets: bool,
     avoidance: Avoidance,
     pub(super) slow_start_limit: u64,
@@ -42,7 +42,8 @@ impl CongestionWindow {
         self.cwnd < self.ssthresh
     }
 
-    /// RFC 5681 equation 2: cwnd grows by `acked`, up to `limit` and ssthresh. Returns the part beyond ssthresh.
+    /// RFC 5681 equation 2: cwnd grows by `acked`, but by at most `limit`, and to at most ssthresh. Returns the growth that
+    /// ssthresh did not allow.
     pub(super) fn slow_start(&mut self, acked: u64, limit: u64) -> u64 {
         let counted = acked.min(limit);
         let growth = counted.min(self.ssthresh - self.cwnd);

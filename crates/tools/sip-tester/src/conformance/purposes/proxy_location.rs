@@ -26,7 +26,8 @@ const TRANSACTION: Duration = T1.saturating_mul(64);
 /// than four times T1.
 const REPETITIONS: u64 = 3;
 
-/// Number of INVITEs for a rule that a server with a random choice of the target could follow by chance.
+/// Number of INVITEs with which a rule about the choice of a target is tested. After a single one, a server that chooses at
+/// random could pass by chance.
 const DRAWS: usize = 4;
 
 purposes! {
@@ -100,13 +101,13 @@ impl ForwardOutcome {
     }
 }
 
-/// Opens a second end of a user agent at the tester's own address.
+/// Opens another socket of a user agent at the tester's own address.
 fn open(case: &mut TestCase<'_>, agent: TestAgent, transport: Transport) -> PurposeOutcome<SocketAddr> {
     let host = case.target().address.local;
     case.open_place(agent, transport, host, 0)
 }
 
-/// Opens a second end of each of the two user agents, with these transports.
+/// Opens another socket of each of the two user agents, with these transports.
 fn open_both(
     case: &mut TestCase<'_>,
     second: Transport,
@@ -416,8 +417,8 @@ fn draws_a_branch_for_each_target(case: &mut TestCase<'_>) -> PurposeOutcome {
 fn goes_on_after_a_refusal(case: &mut TestCase<'_>) -> PurposeOutcome {
     sends_over_tcp(case)?;
     let place = open(case, SECOND, Transport::Tcp)?;
-    // The second open replaces the first end, so the TCP port is closed when the name is added, and very likely still
-    // free.
+    // The UDP socket replaces the TCP socket of the third user agent. So the TCP port is closed before the DNS records are
+    // added, and very likely still free.
     let closed = open(case, THIRD, Transport::Tcp)?;
     open(case, THIRD, Transport::Udp)?;
     let name = case.draw_name()?;
