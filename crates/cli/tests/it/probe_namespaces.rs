@@ -92,9 +92,7 @@ fn where_there_is_no_route_it_says_so() {
 /// packets as lost.
 #[test]
 fn an_icmp_error_is_named_with_its_sender() {
-    if !can(&TOOLS) || !can(&["sysctl"]) {
-        return;
-    }
+    skip_unless!(can(&TOOLS) && can(&["sysctl"]));
     let words = [("unreachable", "host unreachable"), ("prohibit", "administratively prohibited")];
     for (kind, says) in words {
         for probe in ["ping", "stamp", "mtu"] {
@@ -132,9 +130,7 @@ fn an_icmp_error_is_named_with_its_sender() {
 /// so.
 #[test]
 fn a_host_that_limits_its_answers_is_no_lossy_path() {
-    if !can(&TOOLS) || !can(&["sysctl"]) {
-        return;
-    }
+    skip_unless!(can(&TOOLS) && can(&["sysctl"]));
     let (near, far) = Namespace::pair();
     let echo_replies = ["net.ipv4.icmp_ratemask=1", "net.ipv4.icmp_ratelimit=1000"];
     let set = far.command("sysctl").arg("-qw").args(echo_replies).status().expect("sysctl starts");
@@ -150,9 +146,7 @@ fn a_host_that_limits_its_answers_is_no_lossy_path() {
 /// spaced, which random losses would not cause, and the probe reports the rate. A trace reports the same for a hop.
 #[test]
 fn evenly_spaced_answers_are_told_as_a_limit_of_the_target() {
-    if !can(&TOOLS) || !can(&["sysctl"]) {
-        return;
-    }
+    skip_unless!(can(&TOOLS) && can(&["sysctl"]));
     let (near, far) = Namespace::pair();
     let limits = ["net.ipv4.icmp_ratemask=9", "net.ipv4.icmp_ratelimit=200"];
     let set = far.command("sysctl").arg("-qw").args(limits).status().expect("sysctl starts");

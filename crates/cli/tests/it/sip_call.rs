@@ -8,10 +8,12 @@ use std::sync::{Arc, Mutex};
 
 use netrig_sip::digest::{DigestCredentials, Secret};
 use netrig_sip::{Method, Name, Request};
+use netrig_test_support::skip_unless;
 use serde_json::Value;
 
 use crate::common::as_json;
 use crate::common::free_port::free_port;
+use crate::common::machine::has;
 use crate::common::sip_peer::{SipPeer, response};
 use crate::common::sip_server::SipServer;
 use crate::common::terminal::Terminal;
@@ -240,10 +242,7 @@ fn silence_is_not_held() {
 
 #[test]
 fn a_user_agent_of_sipp_is_called() {
-    if Command::new("sipp").arg("-v").output().is_err() {
-        eprintln!("skipped: needs sipp");
-        return;
-    }
+    skip_unless!(has("sipp"));
     let (port, folder) = (free_port(), tempfile::tempdir().unwrap());
     let port = port.to_string();
     let mut command = Command::new("sipp");

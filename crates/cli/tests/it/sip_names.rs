@@ -13,16 +13,9 @@ use crate::common;
 use crate::common::Guarded;
 use crate::common::as_json;
 use crate::common::free_port::free_port;
+use crate::common::machine::has;
 use crate::common::sip_server::SipServer;
 use crate::common::text;
-
-fn has(program: &str) -> bool {
-    let there = Command::new(program).arg("-v").stdout(Stdio::null()).stderr(Stdio::null()).status().is_ok();
-    if !there {
-        eprintln!("skipped: needs {program}");
-    }
-    there
-}
 
 fn load(arguments: &[&str]) -> std::process::Output {
     let folder = tempfile::tempdir().unwrap();

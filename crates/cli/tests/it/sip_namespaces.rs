@@ -4,6 +4,7 @@
 
 use std::process::Output;
 
+use netrig_test_support::skip_unless;
 use serde_json::Value;
 
 use crate::common::namespace::{Namespace, can};
@@ -28,9 +29,7 @@ fn calls(told: &Value) -> [&Value; 2] {
 /// the interface.
 #[test]
 fn sip_between_addresses_of_a_link_keeps_their_interface_and_writes_it_into_no_message() {
-    if !can(&TOOLS) {
-        return;
-    }
+    skip_unless!(can(&TOOLS));
     let (near, far) = Namespace::pair();
     for (end, own) in [(&near, "fe80::1/64"), (&far, "fe80::2/64")] {
         end.ip(&["address", "add", own, "dev", "eth", "nodad"]);
@@ -66,9 +65,7 @@ fn sip_between_addresses_of_a_link_keeps_their_interface_and_writes_it_into_no_m
 /// listens.
 #[test]
 fn a_proxy_on_a_link_calls_users_of_its_link() {
-    if !can(&TOOLS) {
-        return;
-    }
+    skip_unless!(can(&TOOLS));
     let (near, far) = Namespace::pair();
     for (end, own) in [(&near, "fe80::1/64"), (&far, "fe80::2/64")] {
         end.ip(&["address", "add", own, "dev", "eth", "nodad"]);

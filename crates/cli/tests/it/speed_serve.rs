@@ -5,11 +5,13 @@ use std::net::TcpStream;
 use std::process::{Child, ChildStderr, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
+use netrig_test_support::skip_unless;
 use rustix::process::Signal;
 use serde_json::Value;
 
 use crate::common::far_end::{interrupt, until_it_worked};
 use crate::common::free_port::free_port;
+use crate::common::machine::can_open;
 use crate::common::{Guarded, connect_from, write_secret};
 
 fn netrig(arguments: &[&str]) -> Command {
@@ -386,13 +388,7 @@ fn a_web_page_of_another_site_may_not_measure_unless_it_is_allowed() {
 fn half_openings_of_a_speed_server_take_bounded_memory() {
     const THREADS: usize = 112;
     const DOOR: usize = 1024;
-    let limit = rustix::process::getrlimit(rustix::process::Resource::Nofile);
-    let raised = rustix::process::Rlimit { current: limit.maximum, ..limit };
-    rustix::process::setrlimit(rustix::process::Resource::Nofile, raised).unwrap();
-    if limit.maximum.is_some_and(|most| most < 4000) {
-        eprintln!("skipped: needs 4000 open files");
-        return;
-    }
+    skip_unless!(can_open(4000));
     let server = Server::start(&["--json"], 1);
     let address = &server.addresses[0];
     let before = crate::common::most_memory(&server.child);

@@ -3,6 +3,7 @@
 use std::io::Write as _;
 
 use netrig_netns::missing_requirements;
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 /// Whether this machine can build a testbed and has these programs or files. Missing requirements are printed directly
 /// to stderr, because the harness hides the output of passed tests.
@@ -26,6 +27,17 @@ pub fn has(program: &str) -> bool {
         skipped(program);
     }
     has
+}
+
+/// Lets this process open as many files as the system allows. If these are fewer than `files`, a message is printed.
+pub fn can_open(files: u64) -> bool {
+    let limit = getrlimit(Resource::Nofile);
+    setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, ..limit }).expect("it is allowed");
+    let can = limit.maximum.is_none_or(|most| most >= files);
+    if !can {
+        skipped(&format!("{files} open files"));
+    }
+    can
 }
 
 /// Prints directly to stderr that a test was skipped and what it needs, because the harness hides the output of passed
