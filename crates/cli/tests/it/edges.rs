@@ -141,7 +141,7 @@ fn a_run_whose_packets_take_too_much_memory_fails_with_a_sentence() {
     assert!(told.contains("the run takes more memory than its limit (32 MB)"), "{told}");
     assert!(told.contains("bound the queues") && told.contains("raise the limit with --memory"), "{told}");
     // The failure has no effect on the other run.
-    let document: serde_json::Value = as_json(&lost);
+    let document = as_json(&lost);
     let status = |place: usize| document["points"][place]["status"].as_str();
     assert_eq!([status(0), status(1)], [Some("failed"), Some("ok")], "{document:#}");
     let plan = netrig(folder.path(), &[&["plan", "small.toml", "--set", "gap=1 ns"], &few[..]].concat());
@@ -163,7 +163,7 @@ fn a_run_whose_samples_take_too_much_memory_fails_alone_with_a_sentence() {
     );
     let lost = netrig(folder.path(), &["run", "small.toml", "--memory", "10MB", "--json"]);
     assert_eq!(lost.status.code(), Some(1), "{}", text(&lost.stderr));
-    let document: serde_json::Value = as_json(&lost);
+    let document = as_json(&lost);
     let status = |place: usize| document["points"][place]["status"].as_str();
     assert_eq!([status(0), status(1)], [Some("failed"), Some("ok")], "{document:#}");
     let told = text(&lost.stdout) + &text(&lost.stderr);

@@ -38,7 +38,7 @@ fn folder_with_run() -> (tempfile::TempDir, String, BTreeMap<String, f64>) {
     fs::write(folder.path().join("small.toml"), experiment()).expect("the folder can be written");
     let made = netrig(folder.path(), &["run", "small.toml", "--replications", "1", "--json"]);
     assert!(made.status.success(), "{}", text(&made.stderr));
-    let results: Value = as_json(&made);
+    let results = as_json(&made);
     let responses = results["points"][0]["responses"].as_object().expect("responses");
     let measured =
         responses.iter().map(|(name, response)| (name.clone(), response["mean"].as_f64().unwrap()));

@@ -13,7 +13,7 @@ use crate::common::{netrig, text};
 /// The document of a probe. On a busy machine the tester may have been the limit; the document must then say so.
 fn document(output: &Output) -> Value {
     assert!(matches!(output.status.code(), Some(0 | 3)), "{}: {}", output.status, text(&output.stderr));
-    let document: Value = as_json(output);
+    let document = as_json(output);
     let of = if document.is_array() { &document[0] } else { &document };
     assert_eq!(of["valid"], output.status.code() == Some(0), "{document}");
     document

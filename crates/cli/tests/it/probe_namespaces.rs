@@ -105,7 +105,7 @@ fn an_icmp_error_is_named_with_its_sender() {
                 let options = if probe == "mtu" { &["--wait", "50ms", "--json"][..] } else { &QUICK };
                 let output = near.netrig(&[&["probe", probe, target][..], options].concat());
                 assert!(matches!(output.status.code(), Some(1 | 3)), "{probe} {target}: {output:?}");
-                let told: serde_json::Value = as_json(&output);
+                let told = as_json(&output);
                 let errors = told["icmp_errors"].as_array().expect("a list");
                 assert_eq!(errors.len(), 1, "{probe} {target}: {errors:?}");
                 assert_eq!((&errors[0]["from"], &errors[0]["error"]), (&from.into(), &says.into()));
@@ -164,7 +164,7 @@ fn evenly_spaced_answers_are_told_as_a_limit_of_the_target() {
     let in_a_line = table.split_whitespace().collect::<Vec<_>>().join(" ");
     assert!(in_a_line.contains("were answered, at even intervals."), "{table}");
     let trace = near.netrig(&["probe", "trace", "10.0.0.2", "--count", "20", "--gap", "1ms", "--json"]);
-    let told: serde_json::Value = as_json(&trace);
+    let told = as_json(&trace);
     let said = notes(&told);
     assert!(said.contains("of 20 packets, which need not be loss on the path"), "{said}");
     assert!(said.contains("a host that limits its ICMP messages looks like this"), "{said}");
@@ -248,8 +248,7 @@ fn addresses_of_a_link_keep_their_interface() {
     ] {
         let quick = ["--time", "1s", "--idle", "100ms", "--json"];
         let output = near.netrig(&[&["speed", host][..], what, &quick].concat());
-        let told: serde_json::Value =
-            serde_json::from_slice(&output.stdout).unwrap_or_else(|error| panic!("{error}: {output:?}"));
+        let told = as_json(&output);
         let server = told["server"].as_str().unwrap_or_default();
         assert!(server.starts_with("[fe80::2%"), "{host}, {what:?}: {told:#}");
         let carried = &told["phases"][0]["throughput"]["bytes"];

@@ -3,6 +3,7 @@
 
 use serde_json::Value;
 
+use crate::common::as_json;
 use crate::common::far_end::FarEnd;
 use crate::common::path_lab::PathLab;
 
@@ -32,8 +33,7 @@ fn a_send_buffer_that_is_too_small_for_the_path_is_blamed() {
         let mut command = lab.inside("near", netrig);
         command.args(["probe", "transfer", &far_end.probes[0], "--key", &key, "--bytes", "1MB", "--json"]);
         let output = command.output().expect("netrig starts");
-        let told: Value =
-            serde_json::from_slice(&output.stdout).unwrap_or_else(|error| panic!("{error}: {output:?}"));
+        let told = as_json(&output);
         let code = if told["valid"] == true { 0 } else { 3 };
         assert_eq!(output.status.code(), Some(code), "{told}");
         told

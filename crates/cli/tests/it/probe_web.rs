@@ -11,6 +11,7 @@ use netrig_probe::web::answer::Objects;
 use netrig_test_support::skip_unless;
 use serde_json::Value;
 
+use crate::common::as_json;
 use crate::common::machine::has;
 
 fn fetch(url: &str, arguments: &[&str]) -> Output {
@@ -22,7 +23,7 @@ fn fetch(url: &str, arguments: &[&str]) -> Output {
 fn document(url: &str, arguments: &[&str], code: i32) -> Value {
     let output = fetch(url, &[arguments, &["--json"]].concat());
     assert_eq!(output.status.code(), Some(code), "{output:?}");
-    serde_json::from_slice(&output.stdout).unwrap_or_else(|error| panic!("{error}: {output:?}"))
+    as_json(&output)
 }
 
 /// A server for one connection. It reads the request and then calls `does`.

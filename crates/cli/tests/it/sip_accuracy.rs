@@ -76,7 +76,7 @@ fn captured(delay: &str, rate: u32, seconds: u32) -> Option<(Value, Vec<Seen>)> 
     // Wait until the last packets are in the file.
     std::thread::sleep(Duration::from_secs(1));
     let calls = calls(&capture.end());
-    let told: Value = as_json(&output);
+    let told = as_json(&output);
     if told["valid"] != true {
         eprintln!("skipped: {}", told["faults"][0]);
         return None;
@@ -160,7 +160,7 @@ fn a_tester_that_is_starved_says_so() {
     }
     let output = tester.wait_with_output().unwrap();
     assert_eq!(output.status.code(), Some(3));
-    let told: Value = as_json(&output);
+    let told = as_json(&output);
     assert_eq!(told["valid"], false);
     assert!(told["faults"][0].as_str().unwrap().contains("the tester was the limit"), "{}", told["faults"]);
 }

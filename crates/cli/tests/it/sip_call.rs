@@ -29,8 +29,7 @@ fn call(arguments: &[&str]) -> (i32, Value) {
         .args(["--json", "--hold", "50ms"])
         .env(PASSWORD, "zanzibar");
     let out = command.output().unwrap();
-    let told = serde_json::from_slice(&out.stdout);
-    (out.status.code().unwrap(), told.unwrap_or_else(|_| panic!("{}", String::from_utf8_lossy(&out.stderr))))
+    (out.status.code().unwrap(), as_json(&out))
 }
 
 /// The messages in order, as methods and statuses, without retransmissions. `>` marks sent and `<` received messages.
@@ -202,7 +201,7 @@ fn a_script_sends_what_is_wrong() {
     let mut command = Command::new(env!("CARGO_BIN_EXE_netrig"));
     command.args(["sip", "call", &target, "--json", "--script", script.to_str().unwrap()]);
     let out = command.args(["--header", "X-Test: 1"]).output().unwrap();
-    let told: Value = as_json(&out);
+    let told = as_json(&out);
     assert_eq!(out.status.code(), Some(0), "{told}");
     let messages = told["messages"].as_array().unwrap();
     let options = &messages[0];

@@ -6,7 +6,7 @@ use std::process::{Command, Output};
 use serde_json::Value;
 
 use crate::common::sip_server::{PASSWORD_ENV, SipServer};
-use crate::common::{text, words};
+use crate::common::{as_json, text, words};
 
 fn conform(folder: &Path, arguments: &[&str]) -> Output {
     let mut command = Command::new(env!("CARGO_BIN_EXE_netrig"));
@@ -22,7 +22,7 @@ fn document(server: &SipServer, transport: &str, arguments: &[&str]) -> Value {
         folder.path(),
         &[&[&*target, "--domain", "lab.test", "--password-env", PASSWORD_ENV, "--json"], arguments].concat(),
     );
-    serde_json::from_slice(&output.stdout).unwrap_or_else(|error| panic!("{error}: {}", text(&output.stderr)))
+    as_json(&output)
 }
 
 const NONE: [(&str, &str); 0] = [];
@@ -206,7 +206,7 @@ fn a_search_can_begin_with_conformance() {
     command.args(["sip", "capacity", &target, "--conform", "--json", "--start", "20/s", "--highest", "20/s"]);
     command.args(["--least", "1s", "--most", "1s", "--confirm", "1s"]);
     let output = command.output().unwrap();
-    let document: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let document = as_json(&output);
     let gate = &document["conformance"];
     assert!(gate["role"] == "uas" && gate["failed"] == serde_json::json!([]), "{gate}");
     assert!(gate["pass"].as_u64() > Some(10), "{gate}");

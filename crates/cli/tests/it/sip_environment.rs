@@ -16,7 +16,7 @@ fn answering() -> (SipServer, String) {
 }
 
 fn offered(output: &Output) -> Value {
-    let told: Value = as_json(output);
+    let told = as_json(output);
     told["offered"].clone()
 }
 
@@ -82,7 +82,7 @@ fn what_is_saved_does_the_same_again_and_flags_override_it() {
     assert_eq!((&third["pace"], &third["own_span"]), (&Value::from("20/s; constant"), &Value::from(0.0)));
     let (_other, elsewhere) = answering();
     let fourth = load(&[&elsewhere, "--environment", "one.toml"]);
-    let told: Value = as_json(&fourth);
+    let told = as_json(&fourth);
     assert_eq!(told["target"], elsewhere);
 }
 

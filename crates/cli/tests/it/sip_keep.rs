@@ -6,7 +6,7 @@ use std::process::{Command, Output};
 use serde_json::Value;
 
 use crate::common::sip_server::SipServer;
-use crate::common::text;
+use crate::common::{as_json, text};
 
 fn load(folder: &Path, arguments: &[&str]) -> Output {
     let mut command = Command::new(env!("CARGO_BIN_EXE_netrig"));
@@ -15,14 +15,14 @@ fn load(folder: &Path, arguments: &[&str]) -> Output {
 
 fn told(folder: &Path, arguments: &[&str]) -> Value {
     let output = load(folder, &[arguments, &["--json"]].concat());
-    serde_json::from_slice(&output.stdout).unwrap_or_else(|error| panic!("{error}: {}", text(&output.stderr)))
+    as_json(&output)
 }
 
 fn shown(folder: &Path, arguments: &[&str]) -> Value {
     let mut command = Command::new(env!("CARGO_BIN_EXE_netrig"));
     let output =
         command.args(["sip", "show"]).args(arguments).arg("--json").current_dir(folder).output().unwrap();
-    serde_json::from_slice(&output.stdout).unwrap_or_else(|error| panic!("{error}: {}", text(&output.stderr)))
+    as_json(&output)
 }
 
 /// The number of SIP messages that tshark finds in a capture; `None` if tshark is not installed.
@@ -169,7 +169,7 @@ fn a_search_keeps_messages_of_its_steps() {
         "sip", "capacity", &target, "--start", "20/s", "--lowest", "10/s", "--keep", "failed", "--json",
     ]);
     let output = command.current_dir(folder.path()).output().unwrap();
-    let document: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let document = as_json(&output);
     assert!(document["messages"]["attempts"].as_u64().unwrap() > 0, "{}", document["messages"]);
     let kept = shown(folder.path(), &["sip-messages.log"]);
     assert!(kept["calls"].as_array().unwrap().iter().all(|call| call["status"] == 486));

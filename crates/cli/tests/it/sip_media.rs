@@ -12,7 +12,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use serde_json::Value;
 
 use crate::common::sip_server::SipServer;
-use crate::common::{netrig, text, words};
+use crate::common::{as_json, netrig, text, words};
 
 /// Numbers of RTP packets in one direction: passed and dropped.
 #[derive(Clone, Copy, Debug, Default)]
@@ -187,8 +187,7 @@ fn both_ends_know_what_a_relay_has_lost_of_their_voice() {
         "--json",
     ];
     let output = netrig(folder.path(), &load);
-    let here: Value =
-        serde_json::from_slice(&output.stdout).unwrap_or_else(|_| panic!("{}", text(&output.stderr)));
+    let here = as_json(&output);
     let there = server.finish();
     let [to_callee, to_caller] = relay.end();
     assert_eq!((&here["succeeded"], &here["failed"]), (&200.into(), &0.into()), "{here}");
@@ -283,8 +282,7 @@ fn voice_goes_over_ipv6() {
         "--json",
     ];
     let output = netrig(folder.path(), &load);
-    let told: Value =
-        serde_json::from_slice(&output.stdout).unwrap_or_else(|_| panic!("{}", text(&output.stderr)));
+    let told = as_json(&output);
     assert_eq!(told["target"], server.address("udp"), "{told}");
     let there = server.finish();
     for voice in [&told["voice"], &there["voice"]] {

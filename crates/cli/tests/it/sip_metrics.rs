@@ -199,7 +199,7 @@ fn a_server_is_scraped_too() {
     let target = format!("udp:{}", server.address("udp"));
     let load = ["sip", "load", &*target, "--rate", "100/s", "--count", "20", "--for", "3s", "--json"];
     let load = common::netrig(folder.path(), &load);
-    let told: serde_json::Value = as_json(&load);
+    let told = as_json(&load);
     assert_eq!(told["outcomes"][0]["begun"], 20, "{}", text(&load.stderr));
     scraped(&place);
     server.end();

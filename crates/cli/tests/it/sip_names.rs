@@ -81,8 +81,7 @@ fn a_server_is_found_by_dnsmasq() {
     let quick = ["--resolver", &*resolver, "--rate", "100/s", "--count", "20", "--cpus", "1", "--json"];
     for lookup in ["once", "per-attempt", "cached"] {
         let output = load(&[&["sip:example.test", "--lookup", lookup][..], &quick].concat());
-        let told: Value =
-            serde_json::from_slice(&output.stdout).unwrap_or_else(|_| panic!("{}", text(&output.stderr)));
+        let told = as_json(&output);
         let hops = &told["location"]["hops"];
         let expected = [format!("udp:{at}"), "udp:127.0.0.1:5999".to_owned()].map(Value::from);
         assert_eq!(*hops, Value::from(expected.to_vec()), "{told}");
@@ -98,7 +97,7 @@ fn a_server_is_found_by_dnsmasq() {
     // The first server in the TCP response does not listen. The test only checks that the response arrived.
     let many = ["sip:many.test;transport=udp", "--lookup", "per-attempt", "--t1", "5ms"];
     let output = load(&[&many[..], &quick].concat());
-    let told: Value = as_json(&output);
+    let told = as_json(&output);
     assert_eq!(told["location"]["hops"].as_array().unwrap().len(), 32, "{told}");
     assert_eq!(told["tester"]["dns"]["over_tcp"], 20, "{told}");
 }

@@ -270,7 +270,7 @@ fn tshark_sees_faults_as_they_are_meant() {
         let mut command = Command::new(env!("CARGO_BIN_EXE_netrig"));
         command.args(["sip", "call", &format!("udp:{target}"), "--json", "--fault", fault, "--script"]);
         let output = command.arg(&script).output().expect("it starts");
-        let told: Value = as_json(&output);
+        let told = as_json(&output);
         let rule = &told["messages"][0]["breaks"][0]["rule"];
         assert_eq!(*rule, format!("RFC 3261 section {section}"), "{fault}: {told}");
     }

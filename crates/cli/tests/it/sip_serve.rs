@@ -72,7 +72,7 @@ fn a_server_ends_by_itself_after_its_time() {
             err.starts_with(&format!("ready: {role} at udp:127.0.0.1:")) && err.lines().count() == 1,
             "{err}"
         );
-        let told: serde_json::Value = as_json(&output);
+        let told = as_json(&output);
         assert_eq!(told["server"], role);
     }
 }

@@ -93,7 +93,8 @@ pub fn text(bytes: &[u8]) -> String {
 
 /// The JSON document that a command printed.
 pub fn as_json(output: &Output) -> Value {
-    serde_json::from_slice(&output.stdout).unwrap_or_else(|error| panic!("{error}: {}", text(&output.stderr)))
+    serde_json::from_slice(&output.stdout)
+        .unwrap_or_else(|error| panic!("{error}: {}{}", text(&output.stdout), text(&output.stderr)))
 }
 
 /// The experiment `small`: a transfer over a line that loses packets, at two rates.
