@@ -8,9 +8,10 @@ use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use netrig_test_support::{ExperimentText, skip_unless};
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::process::Signal;
 use serde_json::Value;
 
+use crate::common::far_end::interrupt;
 use crate::common::machine::{can, folder};
 use crate::common::{netrig, text};
 
@@ -248,7 +249,7 @@ fn a_lab_that_is_interrupted_while_it_waits_for_a_program_leaves_nothing() {
         assert!(lab.try_wait().expect("it is asked").is_none(), "{id} has ended");
         std::thread::sleep(Duration::from_millis(10));
     }
-    kill_process(Pid::from_child(&lab), Signal::INT).expect("it still runs");
+    interrupt(&lab, Signal::INT);
     assert_eq!(lab.wait().expect("it ends").code(), Some(130));
     // The lab was not built completely, and reports no links.
     assert_eq!(told.collect::<Vec<_>>(), ["interrupted before there was anything to show"]);

@@ -379,13 +379,12 @@ mod unix {
 
     #[test]
     fn an_interrupted_capture_is_not_left_behind() {
-        use rustix::process::{Pid, Signal, kill_process};
         let (folder, run) = folder_with_run(&long());
         let child = start(folder.path(), &run, "x.pcapng");
         while !folder.path().join("x.pcapng.part").exists() {
             std::thread::sleep(Duration::from_millis(1));
         }
-        kill_process(Pid::from_child(&child), Signal::INT).expect("it still runs");
+        crate::common::far_end::interrupt(&child, rustix::process::Signal::INT);
         let output = child.wait_with_output().expect("it ends");
         assert_eq!(output.status.code(), Some(130), "{}", text(&output.stderr));
         assert!(text(&output.stderr).contains("interrupted"), "{}", text(&output.stderr));

@@ -7,6 +7,7 @@ use std::time::Duration;
 use netrig_store::Store;
 use netrig_test_support::ExperimentText;
 
+use crate::common::far_end::interrupt;
 use crate::common::machine::has;
 use crate::common::{netrig, small, text};
 
@@ -205,8 +206,7 @@ fn ctrl_c_keeps_what_was_done_and_exits_with_130() {
     while runs().unwrap_or(0) == 0 {
         std::thread::sleep(Duration::from_millis(5));
     }
-    let id = rustix::process::Pid::from_child(&child);
-    rustix::process::kill_process(id, rustix::process::Signal::INT).expect("our own child");
+    interrupt(&child, rustix::process::Signal::INT);
     let output = child.wait_with_output().expect("it ends");
     let (out, error) = (text(&output.stdout), text(&output.stderr));
     assert_eq!(output.status.code(), Some(130), "{out}{error}");

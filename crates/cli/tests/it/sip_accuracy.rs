@@ -7,12 +7,13 @@ use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use netrig_core::capture::read;
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::process::Signal;
 use serde_json::Value;
 
 use crate::common;
 use crate::common::as_json;
 use crate::common::capture::Capture;
+use crate::common::far_end::interrupt;
 use crate::common::sip_server::SipServer;
 
 /// Length of a UDP header, bytes.
@@ -150,11 +151,10 @@ fn a_tester_that_is_starved_says_so() {
     let mut command = Command::new(env!("CARGO_BIN_EXE_netrig"));
     let mut tester =
         command.args(load).stdout(Stdio::piped()).stderr(Stdio::null()).spawn().expect("netrig starts");
-    let pid = Pid::from_raw(tester.id().cast_signed()).unwrap();
     // The tester runs during a tenth of the time.
     while tester.try_wait().unwrap().is_none() {
         for (signal, span) in [(Signal::STOP, 90), (Signal::CONT, 10)] {
-            kill_process(pid, signal).unwrap();
+            interrupt(&tester, signal);
             std::thread::sleep(Duration::from_millis(span));
         }
     }
