@@ -113,3 +113,13 @@ pub fn small() -> ExperimentText {
         .flow("transfer", "a b", r#"transport = "tcp", application = { kind = "bulk" }"#)
         .response("goodput", "flow.transfer", "goodput")
 }
+
+/// An experiment with a tester and a server, a line of 100 Mbit/s with this delay between them, and a flow `users` with
+/// these entries.
+pub fn sip_users(name: &str, duration: &str, delay: &str, flow: &str) -> ExperimentText {
+    ExperimentText::new(name, duration)
+        .table("replications", "count = 1")
+        .nodes("tester server")
+        .fifo("line", "tester server", ("100 Mbit/s", delay, 1000), "")
+        .flow("users", "tester server", flow)
+}
