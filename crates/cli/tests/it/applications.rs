@@ -13,7 +13,7 @@ use serde_json::Value;
 
 use crate::common::far_end::interrupt;
 use crate::common::machine::{can, folder};
-use crate::common::{netrig, text};
+use crate::common::{netrig, text, time_lines};
 
 /// A folder with an experiment: two hosts on a line, and the text `rest`.
 fn experiment(rest: &str) -> tempfile::TempDir {
@@ -42,14 +42,6 @@ fn point<'a>(document: &'a Value, substrate: &str) -> &'a Value {
 /// The value of a response, even if the run is invalid.
 fn value(document: &Value, substrate: &str, response: &str) -> Option<f64> {
     point(document, substrate)["responses"][response]["runs"][0]["value"].as_f64()
-}
-
-/// The time lines of all runs of the store.
-fn time_lines(folder: &Path) -> String {
-    let list = text(&netrig(folder, &["list"]).stdout);
-    let is_id = |word: &&str| word.len() == 12 && word.bytes().all(|byte| byte.is_ascii_hexdigit());
-    let ids = list.split_whitespace().filter(is_id);
-    ids.map(|id| text(&netrig(folder, &["show", "run", id]).stdout)).collect()
 }
 
 /// One million bytes take 2 s on a line of 4 Mbit/s, and 3.6 % more with 52 B of headers for each 1448 B of data. The

@@ -6,7 +6,7 @@ use std::process::Command;
 
 use netrig_test_support::ExperimentText;
 
-use crate::common::{netrig, text};
+use crate::common::{netrig, run_ids, text};
 
 fn experiment() -> String {
     ExperimentText::new("small", "2 s")
@@ -25,9 +25,7 @@ fn folder_with_run(experiment: &str) -> (tempfile::TempDir, String) {
     fs::write(folder.path().join("small.toml"), experiment).expect("the folder can be written");
     let made = netrig(folder.path(), &["run", "small.toml", "--json"]);
     assert!(made.status.success(), "{}", text(&made.stderr));
-    let listed = text(&netrig(folder.path(), &["list"]).stdout);
-    let line = listed.lines().find(|line| line.starts_with("    ")).expect("a run is listed");
-    let identity = line.split_whitespace().next().expect("its identity").to_owned();
+    let identity = run_ids(folder.path()).remove(0);
     (folder, identity)
 }
 

@@ -7,8 +7,7 @@ use std::path::Path;
 use netrig_test_support::ExperimentText;
 use serde_json::Value;
 
-use crate::common::as_json;
-use crate::common::{netrig, text};
+use crate::common::{as_json, netrig, run_ids, text};
 
 /// A line of 1 Mbit/s that is offered 800 kbit/s of premium traffic and 1.6 Mbit/s of best-effort traffic. Every other
 /// premium packet conforms to the profile.
@@ -43,9 +42,7 @@ fn folder_with_run() -> (tempfile::TempDir, String, BTreeMap<String, f64>) {
     let measured =
         responses.iter().map(|(name, response)| (name.clone(), response["mean"].as_f64().unwrap()));
     let measured = measured.collect();
-    let listed = text(&netrig(folder.path(), &["list"]).stdout);
-    let line = listed.lines().find(|line| line.starts_with("    ")).expect("a run is listed");
-    let identity = line.split_whitespace().next().expect("its identity").to_owned();
+    let identity = run_ids(folder.path()).remove(0);
     (folder, identity, measured)
 }
 

@@ -14,7 +14,7 @@ use rustix::process::Signal;
 use crate::common::as_json;
 use crate::common::far_end::{FarEnd, document, interrupt, notes, until, value};
 use crate::common::namespace::{Namespace, can};
-use crate::common::{Guarded, words, write_secret};
+use crate::common::{Guarded, open_folder, words, write_secret};
 
 const TOOLS: [&str; 4] = ["unshare", "nsenter", "ip", "sleep"];
 const QUICK: [&str; 5] = ["--count", "40", "--interval", "3ms", "--json"];
@@ -300,14 +300,7 @@ fn an_outage_is_one_loss_period() {
 fn ping_without_rights_works_where_the_system_lets_it_and_says_what_to_do_where_not() {
     skip_unless!(can(&[&TOOLS[..], &["setpriv", "sysctl"]].concat()));
     let namespace = Namespace::new();
-    // The program is copied to a folder in which every user may read it.
-    let folder = tempfile::tempdir().expect("a folder for the test");
-    let program = folder.path().join("netrig");
-    std::fs::copy(env!("CARGO_BIN_EXE_netrig"), &program).expect("the folder can be written");
-    for path in [folder.path(), &program] {
-        let mode = std::os::unix::fs::PermissionsExt::from_mode(0o755);
-        std::fs::set_permissions(path, mode).expect("it is ours");
-    }
+    let (_folder, program) = open_folder();
     let ping = |target: &str| {
         let mut command = namespace.command("setpriv");
         command

@@ -12,7 +12,7 @@ use crate::common::far_end;
 use crate::common::far_end::FarEnd;
 use crate::common::machine::has;
 use crate::common::path_lab::{DiscardingSink, PathLab, near_to_far};
-use crate::common::write_secret;
+use crate::common::{open_folder, write_secret};
 
 /// near – 100 Mbit/s, 1 ms – one – 10 Mbit/s, 4 ms – two – 40 Mbit/s, 2 ms – far. The link in the middle has an MTU of
 /// 1400 B.
@@ -280,13 +280,7 @@ fn why_a_way_ends_is_told() {
 fn who_has_no_rights_may_trace_with_datagrams() {
     skip_unless!(has("setpriv"));
     let Some(way) = Way::build() else { return };
-    let folder = tempfile::tempdir().expect("a folder for the test");
-    let program = folder.path().join("netrig");
-    std::fs::copy(env!("CARGO_BIN_EXE_netrig"), &program).expect("the folder can be written");
-    for path in [folder.path(), &program] {
-        let mode = std::os::unix::fs::PermissionsExt::from_mode(0o755);
-        std::fs::set_permissions(path, mode).expect("it is ours");
-    }
+    let (_folder, program) = open_folder();
     let trace = |method: &str| {
         let mut command = way.inside("near", "setpriv");
         command

@@ -8,7 +8,7 @@ use netrig_test_support::{ExperimentText, skip_unless};
 use serde_json::Value;
 
 use crate::common::machine::{can, folder};
-use crate::common::{netrig, text};
+use crate::common::{netrig, text, time_lines};
 
 /// A folder with an experiment: a tester and a server on a cable, and the text `rest`.
 fn experiment(duration: &str, rest: &str) -> tempfile::TempDir {
@@ -35,14 +35,6 @@ fn run(folder: &Path, more: &[&str]) -> (Option<i32>, Value, String) {
 
 fn value(document: &Value, response: &str) -> Option<f64> {
     document["points"][0]["responses"][response]["runs"][0]["value"].as_f64()
-}
-
-/// The time line of the only run, as `netrig show` prints it.
-fn time_line(folder: &Path) -> String {
-    let list = text(&netrig(folder, &["list"]).stdout);
-    let is_id = |word: &&str| word.len() == 12 && word.bytes().all(|byte| byte.is_ascii_hexdigit());
-    let id = list.split_whitespace().find(is_id).unwrap_or_else(|| panic!("no run: {list}"));
-    text(&netrig(folder, &["show", "run", id]).stdout)
 }
 
 fn nothing_is_left(folder: &Path) {
@@ -73,7 +65,7 @@ fn what_runs_on_a_node_is_bound_to_its_processors() {
     );
     let (code, document, told) = run(folder.path(), &[]);
     assert_eq!(code, Some(0), "{told}");
-    let line = time_line(folder.path());
+    let line = time_lines(folder.path());
     let bound: Vec<_> =
         line.lines().filter_map(|line| line.split_once("sh: ")).map(|(_, said)| said).collect();
     let lists = |who: &str| -> Vec<&str> {
@@ -96,7 +88,7 @@ fn in_virtual_time_processors_bind_nothing() {
     let folder = experiment("500 ms", "[node.tester]\n[node.server]\ncpus = [0, 1023]\n");
     let ended = netrig(folder.path(), &["run", "served.toml", "--on", "sim", "--traces"]);
     assert!(ended.status.success(), "{}", text(&ended.stderr));
-    let line = time_line(folder.path());
+    let line = time_lines(folder.path());
     assert!(line.contains("`cpus` of node server have no effect here"), "{line}");
     let file = folder.path().join("served.toml");
     let whole = std::fs::read_to_string(&file).expect("it was written");
@@ -180,7 +172,7 @@ while True:
     assert!(of("queue") > 500.0 && of("drops") >= 1.0, "{document:#}");
     assert!(of("turns") > 0.0 && (of("turns") / 2.0 - of("turns_in_time")).abs() < 1e-6, "{document:#}");
     assert_eq!(of("still"), 0.0);
-    let line = time_line(folder.path());
+    let line = time_lines(folder.path());
     assert!(line.contains("sh: prepared in") || line.contains("python3: prepared in"), "{line}");
     assert!(line.contains("python3: turns grew by") && !line.contains("a.b:c grew"), "{line}");
     nothing_is_left(folder.path());
@@ -196,7 +188,7 @@ fn what_fails_before_a_program_or_of_its_counters_is_told() {
         let (code, document, told) = run(folder.path(), &[]);
         assert_eq!(code, Some(1), "{told}");
         nothing_is_left(folder.path());
-        document.to_string() + &told + &time_line(folder.path())
+        document.to_string() + &told + &time_lines(folder.path())
     };
     let failed =
         told_of("command = [\"sleep\", \"1000\"], before = [[\"sh\", \"-c\", \"echo no room; exit 4\"]]");
@@ -308,7 +300,7 @@ metric = "counter_growth"
 /// Runs the experiment. Returns the numbers of requests and of accepted registrations.
 fn served(folder: &tempfile::TempDir) -> [f64; 2] {
     let (code, document, told) = run(folder.path(), &[]);
-    let line = || time_line(folder.path());
+    let line = || time_lines(folder.path());
     assert_eq!(code, Some(0), "{told} {document:#} {}", line());
     let of = |response: &str| {
         value(&document, response).unwrap_or_else(|| panic!("{response}: {document:#} {}", line()))

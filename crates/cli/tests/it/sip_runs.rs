@@ -10,7 +10,7 @@ use serde_json::Value;
 use crate::common::kamailio::kamailio_node;
 use crate::common::machine::{can, folder};
 use crate::common::spoilt;
-use crate::common::{netrig, sip_users, text};
+use crate::common::{netrig, run_ids, sip_users, text};
 
 /// The text of an experiment in which each of `metrics` of the users is a response with the same name.
 fn experiment(application: &str, metrics: &[&str]) -> String {
@@ -98,11 +98,8 @@ fn a_server_that_breaks_a_rule_marks_its_run_and_the_figures_stay() {
     let table =
         text(&netrig(folder.path(), &["run", "sip.toml", "--on", "netns", "--allow-programs"]).stdout);
     assert!(table.contains("warning: 1 run marked: flow `users`: its server fails"), "{table}");
-    let list = text(&netrig(folder.path(), &["list"]).stdout);
-    // The last line of the list begins with the identity of the run.
-    let identity = list.lines().last().and_then(|line| line.split_whitespace().next());
-    let identity = identity.unwrap_or_else(|| panic!("{list}"));
-    let shown = text(&netrig(folder.path(), &["show", "run", identity]).stdout);
+    let identity = run_ids(folder.path()).pop().expect("a run is listed");
+    let shown = text(&netrig(folder.path(), &["show", "run", &identity]).stdout);
     assert!(shown.contains("remark: flow `users`") && shown.contains("FAIL REG-"), "{shown}");
 }
 
