@@ -77,15 +77,8 @@ fn who_is_challenged_proves_who_it_is() {
     std::fs::write(&users, "alice,zanzibar\n").unwrap();
     std::fs::set_permissions(&users, std::fs::Permissions::from_mode(0o600)).unwrap();
     let users = users.to_str().unwrap();
-    let server = SipServer::start(&[
-        "registrar",
-        "--listen",
-        "udp:127.0.0.1:0",
-        "--users-file",
-        users,
-        "--digest",
-        "sha-256",
-    ]);
+    let registrar = format!("registrar --listen udp:127.0.0.1:0 --users-file {users} --digest sha-256");
+    let server = SipServer::start(&words(&registrar));
     let address = server.address("udp");
     let (target, from) = (format!("udp:{address}"), format!("sip:alice@{address}"));
     let script = folder.path().join("register.txt");

@@ -101,19 +101,9 @@ fn an_own_redirect_server_passes() {
 
 #[test]
 fn an_own_user_agent_passes() {
-    let arguments = [
-        "uas",
-        "--listen",
-        "udp:127.0.0.1:0",
-        "--listen",
-        "tcp:127.0.0.1:0",
-        "--ring",
-        "900ms",
-        // A call without an ACK is abandoned after 64 times T1.
-        "--t1",
-        "100ms",
-        "--threads",
-    ];
+    // A call without an ACK is abandoned after 64 times T1.
+    let arguments =
+        words("uas --listen udp:127.0.0.1:0 --listen tcp:127.0.0.1:0 --ring 900ms --t1 100ms --threads");
     let passes = |(transport, threads)| {
         let server = SipServer::start(&[&arguments[..], &[threads]].concat());
         let document = document(&server, transport, &["--role", "uas", "--jobs", "4"]);

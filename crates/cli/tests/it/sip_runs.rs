@@ -10,7 +10,7 @@ use serde_json::Value;
 use crate::common::kamailio::kamailio_node;
 use crate::common::machine::{can, folder};
 use crate::common::spoilt;
-use crate::common::{netrig, run_ids, sip_users, text};
+use crate::common::{netrig, run_ids, sip_users, text, words};
 
 /// The text of an experiment in which each of `metrics` of the users is a response with the same name.
 fn experiment(application: &str, metrics: &[&str]) -> String {
@@ -65,18 +65,7 @@ fn a_server_that_breaks_a_rule_marks_its_run_and_the_figures_stay() {
     let metrics = ["conformance_run", "conformance_failed", "registration_success"];
     let folder =
         folder("sip", &experiment(application, &metrics).replace("[node.server]\n", &kamailio_node(&config)));
-    let arguments = [
-        "run",
-        "sip.toml",
-        "--on",
-        "netns",
-        "--allow-programs",
-        "--keep",
-        "failed",
-        "--keep-to",
-        "kept",
-        "--json",
-    ];
+    let arguments = words("run sip.toml --on netns --allow-programs --keep failed --keep-to kept --json");
     let Some(document) = spoilt::valid(folder.path(), &arguments) else { return };
     // The messages of the server's fault are kept. No registration of the load failed.
     let kept = kept_log(folder.path());

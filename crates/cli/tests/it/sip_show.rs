@@ -5,7 +5,7 @@ use std::process::{Command, Output};
 
 use serde_json::Value;
 
-use crate::common::{as_json, netrig, text};
+use crate::common::{as_json, netrig, text, words};
 
 /// A request or response of a call between two users. `start` is the start line.
 fn message(start: &str, cseq: &str, call_id: &str) -> String {
@@ -173,18 +173,8 @@ fn calls_of_a_simulated_run_are_shown() {
         text(&output.stdout)
     };
     let levels = "role=uas,loss=5 %,t1=500 ms,delay=1 ms";
-    run(&[
-        "run",
-        "sip-server/loss",
-        "--set",
-        levels,
-        "--replications",
-        "1",
-        "--store",
-        "r.db",
-        "--out",
-        "r.html",
-    ]);
+    let load = words("run sip-server/loss --replications 1 --store r.db --out r.html --set");
+    run(&[&load[..], &[levels]].concat());
     let listed = run(&["list", "--store", "r.db"]);
     let id =
         listed.lines().find(|line| line.contains("loss = 5 %")).unwrap().split_whitespace().next().unwrap();

@@ -8,7 +8,7 @@ use netrig_test_support::skip_unless;
 use super::{Lab, Running, processes_with, wait_for};
 use crate::common::machine::has;
 use crate::common::namespace::{Namespace, can};
-use crate::common::text;
+use crate::common::{text, words};
 
 #[test]
 fn gnu_parallel_gives_the_same_bytes() {
@@ -101,15 +101,7 @@ fn ssh_to_two_machines_gives_the_same_bytes() {
     // And by a template, to one of them.
     let output = near
         .command(env!("CARGO_BIN_EXE_netrig"))
-        .args([
-            "run",
-            "four.toml",
-            "--store=one.db",
-            "--out=one.csv",
-            "--into=one",
-            "--chunk=5ms",
-            "--slots=2",
-        ])
+        .args(words("run four.toml --store=one.db --out=one.csv --into=one --chunk=5ms --slots=2"))
         .arg(format!("--via=command {} 10.0.0.2 {{}}", ssh.display()))
         .current_dir(lab.path())
         .output()
