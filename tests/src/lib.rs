@@ -12,7 +12,7 @@ use netrig_experiment::{Experiment, Paper, Plan, Reduction, Run, RunOutcome, Sub
 use netrig_sim::Simulator;
 
 pub use tape::{Seen, Tape};
-pub use tshark::{dissect, has_tshark};
+pub use tshark::dissect;
 
 /// The factors of a point with their levels.
 pub type Levels = BTreeMap<String, String>;
