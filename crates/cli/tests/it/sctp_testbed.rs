@@ -36,7 +36,7 @@ fn one_path() -> String {
         .build()
 }
 
-/// Two hosts with two lines.
+/// Two hosts with two lines, and web traffic over SCTP.
 fn two_lines(name: &str, duration: &str) -> ExperimentText {
     ExperimentText::new(name, duration)
         .with(r#"sample_every = "100 ms""#)
@@ -44,6 +44,14 @@ fn two_lines(name: &str, duration: &str) -> ExperimentText {
         .nodes("a b")
         .fifo("primary", "a b", ("1 Mbit/s", "20 ms", 20), "")
         .fifo("alternate", "a b", ("1 Mbit/s", "20 ms", 20), "")
+        .flow(
+            "bulk",
+            "a b",
+            r#"transport = "sctp",
+            application = { kind = "web", interarrival = { constant = "20 ms" },
+            size = { constant = "1000 B" } }"#,
+        )
+        .response("goodput", "flow.bulk", "goodput")
 }
 
 /// Two paths. The first is down for 6 s from 5 s on. The time-out is 0.5 s and doubles. After three consecutive
@@ -57,14 +65,6 @@ fn two_paths() -> String {
             potentially_failed = false, retransmit_to = "same-path""#,
         )
         .table("[event]", r#"at = "5 s", link = "primary", do = { down_for = "6 s" }"#)
-        .flow(
-            "bulk",
-            "a b",
-            r#"transport = "sctp",
-            application = { kind = "web", interarrival = { constant = "20 ms" },
-            size = { constant = "1000 B" } }"#,
-        )
-        .response("goodput", "flow.bulk", "goodput")
         .build()
 }
 
@@ -73,14 +73,6 @@ fn switched() -> String {
     two_lines("switched", "3 s")
         .table("transport.sctp", r#"kind = "sctp", profile = "rfc", paths = ["primary", "alternate"]"#)
         .table("[event]", r#"at = "1.5 s", node = "a", do = { primary = "alternate" }"#)
-        .flow(
-            "bulk",
-            "a b",
-            r#"transport = "sctp",
-            application = { kind = "web", interarrival = { constant = "20 ms" },
-            size = { constant = "1000 B" } }"#,
-        )
-        .response("goodput", "flow.bulk", "goodput")
         .build()
 }
 
