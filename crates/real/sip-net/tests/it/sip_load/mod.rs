@@ -496,33 +496,33 @@ fn a_port_that_is_taken_is_refused() {
     assert!(matches!(&error, LoadError::Socket(_)) && error.to_string().contains("bind"), "{error}");
 }
 
-/// The tester is measured against its own answering server.
-#[test]
-fn the_tester_answers_itself() {
-    let stop = AtomicBool::new(false);
+/// Runs 100 calls against the tester's own answering side, which listens at this address.
+fn answer_itself(carrier: Carrier, local: &str, change: impl FnOnce(LoadOrder) -> LoadOrder) -> LoadReport {
+    let (stop, local): (_, SocketAddr) = (AtomicBool::new(false), local.parse().unwrap());
     std::thread::scope(|scope| {
         let stop = &stop;
         let (told, heard) = std::sync::mpsc::channel();
         let answering = scope.spawn(move || {
-            let local = "127.0.0.1:0".parse().unwrap();
-            answer(
-                &Carrier::Udp,
-                local,
-                Answering::calls(Duration::from_millis(1)),
-                |at| told.send(at).unwrap(),
-                stop,
-            )
+            let calls = Answering::calls(Duration::from_millis(1));
+            answer(&carrier, local, calls, |at| told.send(at).unwrap(), stop)
         });
-        let order = order(heard.recv().unwrap(), CALL, 100);
-        let order = with(order, |plan| plan.timing = Timing::default());
+        let order = change(order(heard.recv().unwrap(), CALL, 100));
         let report = run(&order, &AtomicBool::new(false), |_| {}, |_, _| {});
         // The flag is set before anything can panic here, because the scope waits for its threads.
         stop.store(true, Ordering::Relaxed);
         let (report, answered) = (report.unwrap(), answering.join().unwrap().unwrap());
         assert_all_well(&report, What::Call, 100);
-        assert_eq!(report.delay(Delay::Connection).unwrap().n, 100);
         assert_eq!((answered.calls, answered.failed, answered.refused), (100, 0, 0));
-    });
+        report
+    })
+}
+
+/// The tester is measured against its own answering server.
+#[test]
+fn the_tester_answers_itself() {
+    let change = |order| with(order, |plan| plan.timing = Timing::default());
+    let report = answer_itself(Carrier::Udp, "127.0.0.1:0", change);
+    assert_eq!(report.delay(Delay::Connection).unwrap().n, 100);
 }
 
 /// Starts SIPp with these arguments at a free port. Returns its address too. It listens already, because otherwise ICMP
