@@ -6,7 +6,7 @@ use std::process::Command;
 
 use netrig_test_support::ExperimentText;
 
-use crate::common::{netrig, run_ids, text};
+use crate::common::{machine, netrig, run_ids, text};
 
 fn experiment() -> String {
     ExperimentText::new("small", "2 s")
@@ -21,8 +21,7 @@ fn experiment() -> String {
 
 /// A folder with a store of one run, and the identity of the run.
 fn folder_with_run(experiment: &str) -> (tempfile::TempDir, String) {
-    let folder = tempfile::tempdir().expect("a folder for the test");
-    fs::write(folder.path().join("small.toml"), experiment).expect("the folder can be written");
+    let folder = machine::folder("small", experiment);
     let made = netrig(folder.path(), &["run", "small.toml", "--json"]);
     assert!(made.status.success(), "{}", text(&made.stderr));
     let identity = run_ids(folder.path()).remove(0);

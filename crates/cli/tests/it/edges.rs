@@ -5,8 +5,7 @@ use std::path::Path;
 
 use netrig_test_support::ExperimentText;
 
-use crate::common::as_json;
-use crate::common::{netrig, small, text};
+use crate::common::{as_json, machine, netrig, small, text};
 
 fn experiment() -> String {
     small().build()
@@ -27,9 +26,7 @@ fn refused(folder: &Path, arguments: &[&str]) -> String {
 }
 
 fn folder_with(experiment: &str) -> tempfile::TempDir {
-    let folder = tempfile::tempdir().expect("a folder for the test");
-    fs::write(folder.path().join("small.toml"), experiment).expect("the folder can be written");
-    folder
+    machine::folder("small", experiment)
 }
 
 #[test]

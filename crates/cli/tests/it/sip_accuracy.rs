@@ -145,8 +145,7 @@ fn arrivals_are_those_that_were_asked_for() {
 
 #[test]
 fn a_tester_that_is_starved_says_so() {
-    let server = SipServer::start(&["uas", "--listen", "udp:127.0.0.1:0"]);
-    let target = format!("udp:{}", server.address("udp"));
+    let (_server, target) = SipServer::answering();
     let load = ["sip", "load", &target, "--rate", "1000/s", "--for", "2s", "--cpus", "1", "--json"];
     let mut command = Command::new(env!("CARGO_BIN_EXE_netrig"));
     let mut tester =

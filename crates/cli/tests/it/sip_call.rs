@@ -250,8 +250,7 @@ fn a_user_agent_of_sipp_is_called() {
 
 #[test]
 fn keys_compose_send_and_hang_up() {
-    let server = SipServer::start(&["uas", "--listen", "udp:127.0.0.1:0"]);
-    let target = format!("udp:{}", server.address("udp"));
+    let (_server, target) = SipServer::answering();
     let folder = tempfile::tempdir().unwrap();
     let editor = folder.path().join("editor.sh");
     std::fs::write(&editor, "#!/bin/sh\nsed -i 's/^Max-Forwards: .*/Max-Forwards: 5/' \"$1\"\n").unwrap();

@@ -120,8 +120,7 @@ fn an_own_user_agent_passes() {
 /// pass.
 #[test]
 fn a_page_tells_what_a_conformance_report_has_to() {
-    let server = SipServer::start(&["uas", "--listen", "udp:127.0.0.1:0"]);
-    let target = format!("udp:{}", server.address("udp"));
+    let (server, target) = SipServer::answering();
     let folder = tempfile::tempdir().unwrap();
     let output =
         conform(folder.path(), &[&target, "--role", "uas", "--group", "options", "--html", "report.html"]);
@@ -190,8 +189,7 @@ fn a_server_is_tested_beside_a_load() {
 /// With `--conform`, a capacity search first reports the result of the conformance test.
 #[test]
 fn a_search_can_begin_with_conformance() {
-    let server = SipServer::start(&["uas", "--listen", "udp:127.0.0.1:0"]);
-    let target = format!("udp:{}", server.address("udp"));
+    let (server, target) = SipServer::answering();
     let mut command = Command::new(env!("CARGO_BIN_EXE_netrig"));
     command.args(["sip", "capacity", &target, "--conform", "--json", "--start", "20/s", "--highest", "20/s"]);
     command.args(["--least", "1s", "--most", "1s", "--confirm", "1s"]);
@@ -209,8 +207,7 @@ fn a_search_can_begin_with_conformance() {
 #[test]
 fn a_server_that_breaks_rules_is_told() {
     // The server has another role than the tested one: it accepts no registrations.
-    let server = SipServer::start(&["uas", "--listen", "udp:127.0.0.1:0"]);
-    let target = format!("udp:{}", server.address("udp"));
+    let (server, target) = SipServer::answering();
     let folder = tempfile::tempdir().unwrap();
     let files = ["--junit", "report.xml", "--messages", "messages.log", "--out", "report.json"];
     let output = conform(

@@ -41,8 +41,7 @@ fn found_by_tshark(capture: &Path) -> Option<usize> {
 #[test]
 fn every_message_is_kept_in_both_files() {
     let folder = tempfile::tempdir().unwrap();
-    let server = SipServer::start(&["uas", "--listen", "udp:127.0.0.1:0"]);
-    let target = format!("udp:{}", server.address("udp"));
+    let (_server, target) = SipServer::answering();
     let report = told(folder.path(), &[&target, "--rate", "100/s", "--count", "40", "--keep", "all"]);
     let kept = &report["messages"];
     let passed = report["tester"]["sent"].as_u64().unwrap() + report["tester"]["received"].as_u64().unwrap();
@@ -85,8 +84,7 @@ fn messages_over_connections_are_kept_too() {
 #[test]
 fn only_what_failed_is_kept() {
     let folder = tempfile::tempdir().unwrap();
-    let server = SipServer::start(&["uas", "--listen", "udp:127.0.0.1:0"]);
-    let target = format!("udp:{}", server.address("udp"));
+    let (_server, target) = SipServer::answering();
     let arguments = ["--rate", "100/s", "--count", "20", "--keep", "failed", "--t1", "10ms"];
     let report = told(folder.path(), &[&[&*target], &arguments[..]].concat());
     assert_eq!(
@@ -107,8 +105,7 @@ fn only_what_failed_is_kept() {
 #[test]
 fn what_finds_no_room_is_said_and_files_are_not_replaced() {
     let folder = tempfile::tempdir().unwrap();
-    let server = SipServer::start(&["uas", "--listen", "udp:127.0.0.1:0"]);
-    let target = format!("udp:{}", server.address("udp"));
+    let (_server, target) = SipServer::answering();
     let arguments = [&*target, "--rate", "100/s", "--count", "20", "--keep", "all", "--keep-most", "10 KB"];
     let output = load(folder.path(), &arguments);
     let printed = text(&output.stdout);
@@ -207,8 +204,7 @@ fn failed_calls_of_a_scenario_are_found_and_exported() {
 #[test]
 fn each_attempt_is_a_line() {
     let folder = tempfile::tempdir().unwrap();
-    let server = SipServer::start(&["uas", "--listen", "udp:127.0.0.1:0"]);
-    let target = format!("udp:{}", server.address("udp"));
+    let (_server, target) = SipServer::answering();
     let arguments =
         [&target, "--rate", "100/s", "--count", "30", "--records", "calls.jsonl", "--keep", "all"];
     let report = told(folder.path(), &arguments);

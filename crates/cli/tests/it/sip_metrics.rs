@@ -120,8 +120,7 @@ fn scraped(place: &str) -> Samples {
 
 #[test]
 fn a_load_is_scraped_while_it_goes_on_and_leaves_a_file() {
-    let server = SipServer::start(&["uas", "--listen", "udp:127.0.0.1:0"]);
-    let target = format!("udp:{}", server.address("udp"));
+    let (_server, target) = SipServer::answering();
     let folder = tempfile::tempdir().unwrap();
     let mut load = Command::new(env!("CARGO_BIN_EXE_netrig"));
     load.current_dir(folder.path())
@@ -172,8 +171,7 @@ fn a_load_is_scraped_while_it_goes_on_and_leaves_a_file() {
 #[test]
 fn failures_have_their_kinds() {
     // The server answers every call, so no call gets a busy response.
-    let server = SipServer::start(&["uas", "--listen", "udp:127.0.0.1:0"]);
-    let target = format!("udp:{}", server.address("udp"));
+    let (_server, target) = SipServer::answering();
     let folder = tempfile::tempdir().unwrap();
     let load = ["sip", "load", &*target, "--scenario", "busy", "--rate", "100/s", "--count", "10"];
     common::netrig(folder.path(), &[&load[..], &["--metrics-file", "busy.prom"]].concat());

@@ -26,6 +26,13 @@ impl SipServer {
         Self::start_by(Command::new(env!("CARGO_BIN_EXE_netrig")), arguments)
     }
 
+    /// Starts a user agent that answers calls over UDP. Returns the target argument for it too.
+    pub fn answering() -> (Self, String) {
+        let server = Self::start(&["uas", "--listen", "udp:127.0.0.1:0"]);
+        let target = format!("udp:{}", server.address("udp"));
+        (server, target)
+    }
+
     /// As [`Self::start`], with a command that starts netrig, for example in a network namespace.
     pub fn start_by(mut command: Command, arguments: &[&str]) -> Self {
         command.args(["sip", "serve"]).args(arguments).env(PASSWORD_ENV, "zanzibar");

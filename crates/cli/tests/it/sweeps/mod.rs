@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 
 use netrig_test_support::ExperimentText;
 
-use crate::common::{netrig, text};
+use crate::common::{machine, netrig, text};
 
 /// Four points with six replications of some milliseconds each.
 fn four_rates() -> String {
@@ -37,8 +37,7 @@ struct Lab {
 
 impl Lab {
     fn new() -> Self {
-        let folder = tempfile::tempdir().unwrap();
-        std::fs::write(folder.path().join("four.toml"), four_rates()).unwrap();
+        let folder = machine::folder("four", &four_rates());
         let alone =
             netrig(folder.path(), &["run", "four.toml", "--store=alone.db", "--out=alone.csv", "--json"]);
         assert!(alone.status.success(), "{}", text(&alone.stderr));
