@@ -185,15 +185,8 @@ fn a_server_is_scraped_too() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("serve.prom");
     let place = format!("127.0.0.1:{}", free_port());
-    let server = SipServer::start(&[
-        "uas",
-        "--listen",
-        "udp:127.0.0.1:0",
-        "--metrics",
-        &place,
-        "--metrics-file",
-        file.to_str().unwrap(),
-    ]);
+    let scraped_at = ["--metrics", &place, "--metrics-file", file.to_str().unwrap()];
+    let server = SipServer::start(&[&["uas", "--listen", "udp:127.0.0.1:0"], &scraped_at[..]].concat());
     let target = format!("udp:{}", server.address("udp"));
     let load = ["sip", "load", &*target, "--rate", "100/s", "--count", "20", "--for", "3s", "--json"];
     let load = common::netrig(folder.path(), &load);
