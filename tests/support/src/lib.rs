@@ -9,8 +9,10 @@
 pub mod corpus;
 mod experiment_text;
 pub mod stranger_table;
+mod tape;
 
 pub use experiment_text::ExperimentText;
+pub use tape::{Seen, Tape};
 
 /// Prints directly to stderr that a test was skipped and what it needs, because the harness hides the output of passed
 /// tests.
