@@ -116,13 +116,13 @@ fn users_come_over_connections_too() {
     skip_unless!(can(&[]));
     let flow = r#"start = "1 s", stop = "3 s", transport = "tcp"
 application = { kind = "sip", scenario = "call", arrivals = "constant", rate = 20, users = 40, callee = "own", connections = "${connections}", secure = "${secure}", threads = 2, server = { role = "proxy", record_route = true } }"#;
-    let text = experiment("4 s", "1 ms", flow, &["call_success", "calls_per_second"])
+    let text_of = experiment("4 s", "1 ms", flow, &["call_success", "calls_per_second"])
         .table("transport.tcp", r#"kind = "tcp", profile = "linux""#)
         .table("factors", r#"connections = ["one", "per-attempt"], secure = [false, true]"#)
         .table("[points]", r#"connections = "one", secure = true"#)
         .table("[points]", r#"connections = "per-attempt", secure = false"#)
         .build();
-    let folder = folder("sip", &text);
+    let folder = folder("sip", &text_of);
     let Some(document) = spoilt::valid(folder.path(), &["run", "sip.toml", "--on", "netns", "--json"]) else {
         return;
     };
