@@ -209,9 +209,9 @@ fn users_who_are_not_registered_in_time_fail_the_run() {
     skip_unless!(can(&[]));
     let flow = r#"start = "50 ms"
 application = { kind = "sip", scenario = "options", rate = 20, population = 1000, server = { role = "registrar" } }"#;
-    let text_of = experiment("1 s", "20 ms", flow, &["attempts_begun"]).build();
+    let file = experiment("1 s", "20 ms", flow, &["attempts_begun"]).build();
     for substrate in ["sim", "netns"] {
-        let folder = folder("sip", &text_of);
+        let folder = folder("sip", &file);
         let ended = netrig(folder.path(), &["run", "sip.toml", "--on", substrate]);
         let said = format!("{}{}", text(&ended.stdout), text(&ended.stderr));
         assert_eq!(ended.status.code(), Some(1), "{substrate}: {said}");
