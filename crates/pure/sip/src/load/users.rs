@@ -36,8 +36,8 @@ pub(super) enum UserSchedule {
     },
 }
 
-/// The next attempt: in an open loop by its number among all arrivals, in a closed loop by the index of its user in
-/// the shard.
+/// The next attempt. In an open loop its number among all arrivals identifies it; in a closed loop, the index of its user
+/// in the shard.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum NextUser {
     Arrival(u64),

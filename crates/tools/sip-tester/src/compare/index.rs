@@ -36,13 +36,13 @@ pub struct ComparedIndex {
     pub low: Option<f64>,
     /// The upper end of the difference's interval.
     pub high: Option<f64>,
-    /// The p-value of the test, for this index alone.
+    /// The p-value of the test of this figure alone.
     pub p: Option<f64>,
-    /// The p-value, adjusted for the number of indices by Holm's method.
+    /// The p-value, adjusted by Holm's method for the number of tested figures.
     pub p_holm: Option<f64>,
     /// The verdict.
     pub verdict: IndexVerdict,
-    /// The test used, or why the index cannot be tested.
+    /// The test used, or why the change cannot be tested.
     pub how: String,
     /// Whether a higher value is better.
     #[serde(skip)]

@@ -21,7 +21,7 @@ mod tests {
         let text = write_scenario_form(script);
         let read = read_scenario_form(&text, WORDS).unwrap_or_else(|error| panic!("{error}\n{text}"));
         let again = write_scenario_form(&read);
-        // The scripts themselves may differ in the indices of variables. The texts have their names.
+        // Two equal scripts may number their variables differently. The texts have the names of variables.
         assert_eq!(text, again);
         assert_eq!(read.steps.len(), script.steps.len());
         assert_eq!(read.response_times, script.response_times);

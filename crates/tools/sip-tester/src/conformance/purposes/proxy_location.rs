@@ -56,7 +56,7 @@ purposes! {
     }
 }
 
-/// Tests whether the proxy asks the tester for the address of a host name, and sends a request there.
+/// Tests whether the proxy asks the tester for the address of a host name, and whether it sends a request to that address.
 pub(in crate::conformance) fn asks_the_tester(case: &mut TestCase<'_>) -> PurposeOutcome {
     let names = case.names()?;
     let place = open(case, SECOND, Transport::Udp)?;
@@ -288,8 +288,8 @@ fn naptr_record(order: u16, service: &str, replacement: &str) -> String {
     format!("@ NAPTR {order} 10 \"s\" \"{service}\" \"\" {replacement}\n")
 }
 
-/// An INVITE for a user at a host name with these records arrives at the second user agent. Inconclusive if the proxy
-/// does not ask for NAPTR records.
+/// Checks that an INVITE arrives at the second user agent if it is for a user at a host name that has these records.
+/// Inconclusive if the proxy does not ask for NAPTR records.
 fn is_led_by_naptr(case: &mut TestCase<'_>, name: &str, records: &str, elsewhere: &str) -> PurposeOutcome {
     let outcome = invite_by_name(case, name, named(name), records)?;
     if let ForwardOutcome::Arrived(forwarded) = &outcome {
@@ -359,8 +359,8 @@ fn keeps_the_priority(case: &mut TestCase<'_>) -> PurposeOutcome {
     Ok(())
 }
 
-/// Sends an INVITE for a user at a host name with two targets. Returns the INVITE as it arrived at the first target,
-/// which is the third user agent.
+/// Sends an INVITE for a user at a host name with two targets. The records prefer the third user agent to the second one.
+/// Returns the INVITE as it arrived at the third.
 fn at_the_first_of_two(case: &mut TestCase<'_>) -> PurposeOutcome<Forwarded> {
     let [next, first] = open_both(case, Transport::Udp, Transport::Udp)?;
     let name = case.draw_name()?;
@@ -417,8 +417,8 @@ fn draws_a_branch_for_each_target(case: &mut TestCase<'_>) -> PurposeOutcome {
 fn goes_on_after_a_refusal(case: &mut TestCase<'_>) -> PurposeOutcome {
     sends_over_tcp(case)?;
     let place = open(case, SECOND, Transport::Tcp)?;
-    // The UDP socket replaces the TCP socket of the third user agent. So the TCP port is closed before the DNS records are
-    // added, and very likely still free.
+    // The UDP socket replaces the TCP socket of the third user agent, whose port is closed from then on. It is very
+    // unlikely that another program opens this port before the proxy connects to it.
     let closed = open(case, THIRD, Transport::Tcp)?;
     open(case, THIRD, Transport::Udp)?;
     let name = case.draw_name()?;
