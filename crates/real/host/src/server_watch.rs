@@ -1,9 +1,8 @@
 //! Kernel counters of a server on this host: its sockets, threads and control groups.
 
 use std::net::{IpAddr, SocketAddr, UdpSocket};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::thread::JoinHandle;
 
 use netrig_core::Duration;
 use schemars::JsonSchema;
@@ -11,7 +10,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::netlink::{BoundSocket, SocketList};
 use crate::usage::{ProcessFamily, ProcessorGroups, owners_of, processors_of};
-use crate::{monotonic_nanos, proc};
+use crate::{StoppableThread, monotonic_nanos, proc};
 
 /// Intervals between the readings of the sockets, used in turn. They are not multiples of each other, so that the
 /// sockets of a server that reads periodically are observed in all phases of its period.
@@ -23,8 +22,7 @@ const LOOKS: [Duration; 3] =
 #[derive(Debug)]
 pub struct ServerWatch {
     sockets: Arc<Mutex<SocketWatch>>,
-    is_over: Arc<AtomicBool>,
-    thread: Option<JoinHandle<()>>,
+    _thread: StoppableThread<()>,
     threads: ProcessFamily,
     groups: ProcessorGroups,
     /// When the counting started, ns.
@@ -98,12 +96,12 @@ impl ServerWatch {
             is_loaded: false,
             reading: ServerReading::default(),
         };
-        let (sockets, is_over) = (Arc::new(Mutex::new(sockets)), Arc::new(AtomicBool::new(false)));
-        let (own, until) = (Arc::clone(&sockets), Arc::clone(&is_over));
-        let watch = move || {
+        let sockets = Arc::new(Mutex::new(sockets));
+        let own = Arc::clone(&sockets);
+        let thread = StoppableThread::start("server-watch", move |stop| {
             for pause in LOOKS.into_iter().cycle() {
                 std::thread::sleep(pause.into());
-                if until.load(Ordering::Relaxed) {
+                if stop.load(Ordering::Relaxed) {
                     break;
                 }
                 let mut own = locked(&own);
@@ -111,12 +109,10 @@ impl ServerWatch {
                     own.look();
                 }
             }
-        };
-        let thread = std::thread::Builder::new().name("server-watch".to_owned()).spawn(watch)?;
+        })?;
         Ok(Self {
             sockets,
-            is_over,
-            thread: Some(thread),
+            _thread: thread,
             threads: ProcessFamily::of_processes(Vec::new()),
             groups: ProcessorGroups::default(),
             started: 0,
@@ -173,15 +169,6 @@ impl ServerWatch {
         let mut sockets = locked(&self.sockets);
         sockets.look();
         sockets.reading.clone()
-    }
-}
-
-impl Drop for ServerWatch {
-    fn drop(&mut self) {
-        self.is_over.store(true, Ordering::Relaxed);
-        if let Some(thread) = self.thread.take() {
-            let _ = thread.join();
-        }
     }
 }
 

@@ -2,7 +2,6 @@
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
-use std::thread::JoinHandle;
 
 use netrig_core::{Duration, counts};
 use schemars::JsonSchema;
@@ -10,7 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::interruptions::InterruptionCounts;
 use crate::usage::ProcessorGroups;
-use crate::{Precedence, monotonic_nanos};
+use crate::{Precedence, StoppableThread, monotonic_nanos};
 
 /// How long the thread sleeps each time.
 const SLEEP: Duration = Duration::from_millis(5);
@@ -42,8 +41,7 @@ counts! {
 #[derive(Debug)]
 pub struct StallWatch {
     seen: Arc<Mutex<MachineStalls>>,
-    is_over: Arc<AtomicBool>,
-    thread: Option<JoinHandle<()>>,
+    _thread: StoppableThread<()>,
     counts: InterruptionCounts,
 }
 
@@ -53,12 +51,10 @@ impl StallWatch {
     /// # Errors
     /// If the thread cannot be started.
     pub fn start() -> std::io::Result<Self> {
-        let (seen, is_over) =
-            (Arc::new(Mutex::new(MachineStalls::default())), Arc::new(AtomicBool::new(false)));
-        let (own, until) = (Arc::clone(&seen), Arc::clone(&is_over));
-        let watch = move || watch(&own, &until);
-        let thread = std::thread::Builder::new().name("stalls".to_owned()).spawn(watch)?;
-        Ok(Self { seen, is_over, thread: Some(thread), counts: InterruptionCounts::read() })
+        let seen = Arc::new(Mutex::new(MachineStalls::default()));
+        let own = Arc::clone(&seen);
+        let thread = StoppableThread::start("stalls", move |stop| watch(&own, stop))?;
+        Ok(Self { seen, _thread: thread, counts: InterruptionCounts::read() })
     }
 
     /// The stalls since the last call.
@@ -68,15 +64,6 @@ impl StallWatch {
         self.counts = now;
         let mut seen = self.seen.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
         MachineStalls { steal, ..std::mem::take(&mut *seen) }
-    }
-}
-
-impl Drop for StallWatch {
-    fn drop(&mut self) {
-        self.is_over.store(true, Ordering::Relaxed);
-        if let Some(thread) = self.thread.take() {
-            let _ = thread.join();
-        }
     }
 }
 

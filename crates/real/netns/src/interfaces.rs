@@ -5,13 +5,11 @@ use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
-use std::thread::JoinHandle;
 
 use netlink_packet_route::link::LinkFlags;
 use netrig_core::{Duration, Instant, Note, Subject};
 use netrig_experiment::{Action, RunError, Scenario};
-use netrig_host::{Clock, Lateness};
+use netrig_host::{Clock, Lateness, StoppableThread, is_stopped_within};
 use rustix::thread::set_current_timer_slack;
 
 use crate::build::routes;
@@ -68,12 +66,7 @@ struct NodeInterface {
 }
 
 /// The threads that change interfaces, one for each node with such changes. They end when this value is dropped.
-pub(crate) struct InterfaceEvents {
-    // The senders are declared before the threads, because fields are dropped in order, and a dropped sender ends its
-    // thread. No value is ever sent.
-    stop: Vec<SyncSender<()>>,
-    threads: Vec<JoinHandle<Result<Lateness, String>>>,
-}
+pub(crate) struct InterfaceEvents(Vec<StoppableThread<Result<Lateness, String>>>);
 
 /// How punctual the events of interfaces were.
 #[derive(Clone, Debug, Default)]
@@ -97,31 +90,30 @@ impl InterfaceEvents {
         down: &DownInterfaces,
         emit: &(impl Fn(ObservationBatch) + Clone + Send + 'static),
     ) -> Result<Self, RunError> {
-        let mut interfaces = Self { stop: Vec::new(), threads: Vec::new() };
+        let mut threads = Vec::new();
         for (node, changes) in changes(scenario, testbed.wiring()) {
-            let (stop, stopped) = sync_channel(0);
             let (down, emit) = (down.clone(), emit.clone());
             // A new thread is in the network namespace of the thread that starts it.
-            let started = testbed.in_node(node, move || {
-                std::thread::Builder::new()
-                    .name("interfaces".into())
-                    .spawn(move || make_changes(node, changes, clock, &down, &stopped, &emit))
-            });
-            let thread = started?;
+            let thread = testbed.in_node(node, move || {
+                StoppableThread::start("interfaces", move |stop| {
+                    make_changes(node, changes, clock, &down, stop, &emit)
+                })
+            })?;
             let failed = |error| {
                 RunError::Failed(format!("cannot start a thread for the events of interfaces: {error}"))
             };
-            interfaces.threads.push(thread.map_err(failed)?);
-            interfaces.stop.push(stop);
+            threads.push(thread.map_err(failed)?);
         }
-        Ok(interfaces)
+        Ok(Self(threads))
     }
 
     /// Cancels the changes that are not yet due, and returns the report.
-    pub fn stop(mut self) -> InterfaceReport {
+    pub fn stop(self) -> InterfaceReport {
+        self.0.iter().for_each(StoppableThread::stop);
+        let panicked = || Err("a thread for the events of interfaces panicked".into());
         let mut report = InterfaceReport::default();
-        for ended in self.end() {
-            match ended {
+        for thread in self.0 {
+            match thread.end().unwrap_or_else(panicked) {
                 Ok(lateness) => {
                     let late = lateness.max().unwrap_or_default();
                     if late > TOO_LATE {
@@ -135,23 +127,6 @@ impl InterfaceEvents {
             }
         }
         report
-    }
-
-    fn end(&mut self) -> Vec<Result<Lateness, String>> {
-        self.stop.clear();
-        let threads = self.threads.drain(..);
-        threads
-            .map(|thread| {
-                thread.join().unwrap_or_else(|_| Err("a thread for the events of interfaces panicked".into()))
-            })
-            .collect()
-    }
-}
-
-impl Drop for InterfaceEvents {
-    fn drop(&mut self) {
-        // The errors are ignored, because the owner drops this value only to report another error.
-        self.end();
     }
 }
 
@@ -208,15 +183,14 @@ fn make_changes(
     changes: Vec<InterfaceChange>,
     clock: Clock,
     down: &DownInterfaces,
-    stopped: &Receiver<()>,
+    stop: &AtomicBool,
     emit: &impl Fn(ObservationBatch),
 ) -> Result<Lateness, String> {
     // With the default timer slack, a wait would end 50 µs late.
     let _ = set_current_timer_slack(Some(std::num::NonZeroU64::MIN));
     let mut lateness = Lateness::default();
     for InterfaceChange { at, up, words, interface } in changes {
-        let wait = std::time::Duration::from_nanos(clock.left_until(at).as_nanos());
-        if stopped.recv_timeout(wait) != Err(RecvTimeoutError::Timeout) {
+        if is_stopped_within(stop, clock.left_until(at).into()) {
             break;
         }
         let done = if up {

@@ -1,12 +1,11 @@
 //! Observes the programs and the hosts of nodes at regular times during a run.
 
-use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
-use std::thread::JoinHandle;
+use std::sync::atomic::AtomicBool;
 
 use netrig_core::{Duration, Instant, Quantity, Sample, Sink, Subject, quantity};
 use netrig_experiment::{RunError, Scenario};
-use netrig_host::Clock;
 use netrig_host::usage::{ProcessFamily, ProgramSockets, Usage};
+use netrig_host::{Clock, StoppableThread, is_stopped_within};
 
 use crate::counters::CounterWatch;
 use crate::hop_limits::HopLimitWatch;
@@ -160,12 +159,7 @@ impl WatchedNode {
 }
 
 /// The observing threads. They end when this value is dropped.
-pub(crate) struct WatchThreads {
-    // The senders are declared before the threads, because fields are dropped in order, and a dropped sender ends its
-    // thread. No value is ever sent.
-    stop: Vec<SyncSender<()>>,
-    threads: Vec<JoinHandle<Result<Vec<String>, RunError>>>,
-}
+pub(crate) struct WatchThreads(Vec<StoppableThread<Result<Vec<String>, RunError>>>);
 
 impl WatchThreads {
     /// Starts threads that observe from the start of the run (the epoch of `clock`) to `end`. They observe `nodes` and
@@ -181,15 +175,15 @@ impl WatchThreads {
         clock: Clock,
         emit: &(impl Fn(ObservationBatch) + Clone + Send + 'static),
     ) -> Result<Self, RunError> {
-        let mut watching = Self { stop: Vec::new(), threads: Vec::new() };
+        let mut watching = Self(Vec::new());
         if !nodes.is_empty() {
             let emit = emit.clone();
             nodes.iter_mut().for_each(WatchedNode::prepare);
-            watching.spawn(move |stopped| {
-                if wait(clock, Instant::ZERO, &stopped) {
+            watching.spawn(move |stop| {
+                if wait(clock, Instant::ZERO, stop) {
                     nodes.iter_mut().for_each(|node| node.begin(clock.now()));
                 }
-                at_ticks((every, end), clock, &stopped, |at| {
+                at_ticks((every, end), clock, stop, |at| {
                     let mut observations = ObservationBatch::default();
                     nodes.iter_mut().for_each(|node| node.tick(at, clock.now(), &mut observations));
                     emit(observations);
@@ -200,8 +194,8 @@ impl WatchThreads {
         }
         if !hop_limits.is_empty() {
             let emit = emit.clone();
-            watching.spawn(move |stopped| {
-                at_ticks((every, end), clock, &stopped, |at| {
+            watching.spawn(move |stop| {
+                at_ticks((every, end), clock, stop, |at| {
                     let mut observations = ObservationBatch::default();
                     hop_limits.iter_mut().try_for_each(|node| node.tick(at, &mut observations))?;
                     emit(observations);
@@ -212,9 +206,9 @@ impl WatchThreads {
         }
         for mut counting in counting {
             let emit = emit.clone();
-            watching.spawn(move |stopped| {
+            watching.spawn(move |stop| {
                 let every = counting.every().unwrap_or(Duration::MAX);
-                at_ticks((every, end), clock, &stopped, |at| {
+                at_ticks((every, end), clock, stop, |at| {
                     let mut observations = ObservationBatch::default();
                     counting.tick(at, &mut observations)?;
                     emit(observations);
@@ -231,13 +225,10 @@ impl WatchThreads {
 
     fn spawn(
         &mut self,
-        watch: impl FnOnce(Receiver<()>) -> Result<Vec<String>, RunError> + Send + 'static,
+        watch: impl FnOnce(&AtomicBool) -> Result<Vec<String>, RunError> + Send + 'static,
     ) -> Result<(), RunError> {
-        let (stop, stopped) = sync_channel(0);
-        let thread = std::thread::Builder::new().name("watch".into()).spawn(move || watch(stopped));
         let failed = |error| RunError::Failed(format!("cannot start a thread to observe programs: {error}"));
-        self.threads.push(thread.map_err(failed)?);
-        self.stop.push(stop);
+        self.0.push(StoppableThread::start("watch", watch).map_err(failed)?);
         Ok(())
     }
 
@@ -245,30 +236,18 @@ impl WatchThreads {
     ///
     /// # Errors
     /// If counters could not be read.
-    pub fn stop(mut self) -> Result<Vec<String>, RunError> {
-        self.end()
-    }
-
-    fn end(&mut self) -> Result<Vec<String>, RunError> {
-        self.stop.clear();
+    pub fn stop(self) -> Result<Vec<String>, RunError> {
+        self.0.iter().for_each(StoppableThread::stop);
         let gone = || Err(RunError::Failed("a thread that observed programs panicked".into()));
-        let ended = self.threads.drain(..).map(|thread| thread.join().unwrap_or_else(|_| gone()));
+        let ended = self.0.into_iter().map(|thread| thread.end().unwrap_or_else(gone));
         // All threads are joined, even if the first one failed.
         ended.collect::<Vec<_>>().into_iter().collect::<Result<Vec<_>, _>>().map(|faults| faults.concat())
     }
 }
 
-impl Drop for WatchThreads {
-    fn drop(&mut self) {
-        // The error is ignored, because the owner drops this value only to report another error.
-        let _ = self.end();
-    }
-}
-
 /// Waits until `at`. Returns false if the threads are stopped before that time.
-fn wait(clock: Clock, at: Instant, stopped: &Receiver<()>) -> bool {
-    let left = std::time::Duration::from_nanos(clock.left_until(at).as_nanos());
-    stopped.recv_timeout(left) == Err(RecvTimeoutError::Timeout)
+fn wait(clock: Clock, at: Instant, stop: &AtomicBool) -> bool {
+    !is_stopped_within(stop, clock.left_until(at).into())
 }
 
 /// Calls `look` at the end of each interval until `end`, and once more when the threads are stopped. If an interval is
@@ -276,14 +255,14 @@ fn wait(clock: Clock, at: Instant, stopped: &Receiver<()>) -> bool {
 fn at_ticks(
     (every, end): (Duration, Instant),
     clock: Clock,
-    stopped: &Receiver<()>,
+    stop: &AtomicBool,
     mut look: impl FnMut(Instant) -> Result<(), RunError>,
 ) -> Result<(), RunError> {
     let mut last = Instant::ZERO;
     loop {
         let passed = clock.now().since(Instant::ZERO).as_nanos() / every.as_nanos().max(1);
         let next = Instant::ZERO + every.saturating_mul(passed + 1);
-        if !wait(clock, if next > end { Instant::NEVER } else { next }, stopped) {
+        if !wait(clock, if next > end { Instant::NEVER } else { next }, stop) {
             break;
         }
         look(next)?;

@@ -3,10 +3,9 @@
 use std::fmt;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::thread::JoinHandle;
 
 use netrig_core::Seeds;
+use netrig_host::StoppableThread;
 use netrig_host::socket::SocketError;
 use netrig_sip::header::Transport;
 use netrig_sip::location::{Kind, ZoneError};
@@ -21,8 +20,7 @@ pub struct TesterNames {
     domain: String,
     zone: Arc<LiveZone>,
     address: SocketAddr,
-    stop: Arc<AtomicBool>,
-    thread: Option<JoinHandle<()>>,
+    _thread: StoppableThread<()>,
 }
 
 impl fmt::Debug for TesterNames {
@@ -54,12 +52,11 @@ impl TesterNames {
             seeds: Seeds::new(0),
         })?;
         let address = names.listens().first().map_or(listen, |point| point.address);
-        let stop = Arc::new(AtomicBool::new(false));
-        let flag = Arc::clone(&stop);
         // If the thread ends, questions are no longer answered, and the purposes report that no question arrived.
-        let thread = std::thread::spawn(move || drop(names.serve(None, &flag)));
+        let thread = StoppableThread::start("dns", move |stop| drop(names.serve(None, stop)))
+            .map_err(|source| SocketError::Refused { what: "start a thread", address, source })?;
         let domain = domain.trim_end_matches('.').to_ascii_lowercase();
-        Ok(Self { domain, zone, address, stop, thread: Some(thread) })
+        Ok(Self { domain, zone, address, _thread: thread })
     }
 
     /// The domain in lower case, without a final dot.
@@ -89,16 +86,6 @@ impl TesterNames {
             };
             names.iter().any(is_of)
         })
-    }
-}
-
-impl Drop for TesterNames {
-    fn drop(&mut self) {
-        self.stop.store(true, Ordering::Relaxed);
-        if let Some(thread) = self.thread.take() {
-            // A panic of the thread was printed when it happened.
-            let _ = thread.join();
-        }
     }
 }
 

@@ -5,14 +5,16 @@
 
 use std::io::{ErrorKind, Read as _, Write as _};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, PoisonError};
-use std::thread::{JoinHandle, Scope};
+use std::thread::Scope;
 use std::time::{Duration, Instant};
 
 use netrig_core::prometheus::CONTENT_TYPE;
 use netrig_host::http::message::{HttpReceiveError, HttpRequest, HttpResponse};
-use netrig_host::{InterruptibleStream, SlotLimits, ThreadSlot, ThreadSlotError, ThreadSlots, dismiss};
+use netrig_host::{
+    InterruptibleStream, SlotLimits, StoppableThread, ThreadSlot, ThreadSlotError, ThreadSlots, dismiss,
+};
 
 /// Pause between two attempts to accept a connection.
 const LOOK: Duration = Duration::from_millis(50);
@@ -30,16 +32,13 @@ const RETRY_AFTER: u32 = 1;
 /// The HTTP server. It stops when dropped.
 #[derive(Debug)]
 pub struct Answerer {
-    shared: Arc<ServedPage>,
-    thread: Option<JoinHandle<()>>,
+    page: Arc<ServedPage>,
+    _thread: StoppableThread<()>,
     at: SocketAddr,
 }
 
 #[derive(Debug)]
-struct ServedPage {
-    page: Mutex<Arc<str>>,
-    is_over: AtomicBool,
-}
+struct ServedPage(Mutex<Arc<str>>);
 
 impl Answerer {
     /// Starts to listen at this address.
@@ -51,21 +50,20 @@ impl Answerer {
         let listener = TcpListener::bind(at)?;
         listener.set_nonblocking(true)?;
         let at = listener.local_addr()?;
-        let shared = Arc::new(ServedPage { page: Mutex::new("".into()), is_over: AtomicBool::new(false) });
-        let own = Arc::clone(&shared);
-        let work = move || {
+        let page = Arc::new(ServedPage(Mutex::new("".into())));
+        let own = Arc::clone(&page);
+        let thread = StoppableThread::start("metrics", move |stop| {
             let slots = ThreadSlots::new(limits);
             std::thread::scope(|scope| {
-                while !own.is_over.load(Ordering::Relaxed) {
+                while !stop.load(Ordering::Relaxed) {
                     match listener.accept() {
                         Ok((stream, peer)) => begin(scope, stream, peer, &slots, &own),
                         Err(_) => std::thread::sleep(LOOK),
                     }
                 }
             });
-        };
-        let thread = std::thread::Builder::new().name("metrics".to_owned()).spawn(work)?;
-        Ok(Self { shared, thread: Some(thread), at })
+        })?;
+        Ok(Self { page, _thread: thread, at })
     }
 
     /// The listening address.
@@ -75,23 +73,13 @@ impl Answerer {
 
     /// Sets the served page.
     pub fn show(&self, page: &str) {
-        *self.shared.page.lock().unwrap_or_else(PoisonError::into_inner) = page.into();
-    }
-}
-
-impl Drop for Answerer {
-    fn drop(&mut self) {
-        self.shared.is_over.store(true, Ordering::Relaxed);
-        if let Some(thread) = self.thread.take() {
-            // A panic of the thread was printed.
-            let _ = thread.join();
-        }
+        *self.page.0.lock().unwrap_or_else(PoisonError::into_inner) = page.into();
     }
 }
 
 impl ServedPage {
     fn page(&self) -> Arc<str> {
-        Arc::clone(&self.page.lock().unwrap_or_else(PoisonError::into_inner))
+        Arc::clone(&self.0.lock().unwrap_or_else(PoisonError::into_inner))
     }
 }
 

@@ -7,9 +7,9 @@ pub mod terminal;
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::thread::JoinHandle;
 use std::time::Duration;
 
+use netrig_host::StoppableThread;
 use netrig_sip_net::load::Control;
 use ratatui::crossterm::event::{self, Event, KeyEventKind};
 
@@ -21,7 +21,7 @@ const LOOK: Duration = Duration::from_millis(100);
 /// A screen during a load or a search. It is closed when dropped.
 pub struct Screen {
     shared: Arc<SharedScreen>,
-    thread: Option<JoinHandle<()>>,
+    _thread: StoppableThread<()>,
 }
 
 /// State that is shared between the screen's thread and its users.
@@ -29,7 +29,6 @@ struct SharedScreen {
     state: Mutex<ScreenState>,
     /// Whether something needs to be drawn.
     is_changed: AtomicBool,
-    is_over: AtomicBool,
 }
 
 /// The effects of keys.
@@ -53,14 +52,10 @@ impl Screen {
             return Ok(None);
         }
         let mut screen = terminal::Screen::open()?;
-        let shared = Arc::new(SharedScreen {
-            state: Mutex::new(state),
-            is_changed: AtomicBool::new(true),
-            is_over: AtomicBool::new(false),
-        });
+        let shared = Arc::new(SharedScreen { state: Mutex::new(state), is_changed: AtomicBool::new(true) });
         let own = Arc::clone(&shared);
-        let work = move || {
-            while !own.is_over.load(Ordering::Relaxed) && terminal::is_screen() {
+        let thread = StoppableThread::start("screen", move |stop| {
+            while !stop.load(Ordering::Relaxed) && terminal::is_screen() {
                 if own.is_changed.swap(false, Ordering::Relaxed) {
                     let state = own.state().clone();
                     // If the terminal is gone, nothing can be shown.
@@ -68,25 +63,14 @@ impl Screen {
                 }
                 own.take_keys(&effects);
             }
-        };
-        let thread = std::thread::Builder::new().name("screen".to_owned()).spawn(work)?;
-        Ok(Some(Self { shared, thread: Some(thread) }))
+        })?;
+        Ok(Some(Self { shared, _thread: thread }))
     }
 
     /// Changes the state.
     pub fn show(&self, change: impl FnOnce(&mut ScreenState)) {
         change(&mut self.shared.state());
         self.shared.is_changed.store(true, Ordering::Relaxed);
-    }
-}
-
-impl Drop for Screen {
-    fn drop(&mut self) {
-        self.shared.is_over.store(true, Ordering::Relaxed);
-        if let Some(thread) = self.thread.take() {
-            // If it panicked, the terminal was restored and the panic printed.
-            let _ = thread.join();
-        }
     }
 }
 

@@ -4,12 +4,11 @@ use std::io;
 use std::net::{SocketAddr, UdpSocket};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::thread::JoinHandle;
 use std::time::{Duration as StdDuration, Instant};
 
 use netrig_bulk::StampedSocket;
 use netrig_core::Duration;
-use netrig_host::{become_real_time, realtime_nanos};
+use netrig_host::{StoppableThread, become_real_time, realtime_nanos};
 
 use crate::protocol::{EchoDatagram, SessionToken};
 
@@ -27,8 +26,8 @@ const PER_SECOND: u64 = 1000;
 pub(super) struct EchoService {
     pub peer: SocketAddr,
     pub since: Instant,
-    stop: Arc<AtomicBool>,
-    thread: Option<JoinHandle<io::Result<()>>>,
+    /// An error of the thread is ignored: the client counts unanswered echoes as lost.
+    _thread: StoppableThread<io::Result<()>>,
 }
 
 impl EchoService {
@@ -43,21 +42,9 @@ impl EchoService {
         bytes: &Arc<AtomicU64>,
     ) -> io::Result<Self> {
         let socket = StampedSocket::new(socket)?;
-        let stop = Arc::new(AtomicBool::new(false));
-        let (until, bytes) = (Arc::clone(&stop), Arc::clone(bytes));
-        let thread = std::thread::Builder::new().name("speed-echo".to_owned());
-        let thread = Some(thread.spawn(move || reflect(socket, token, &until, &bytes))?);
-        Ok(Self { peer, since: Instant::now(), stop, thread })
-    }
-}
-
-impl Drop for EchoService {
-    fn drop(&mut self) {
-        self.stop.store(true, Ordering::Relaxed);
-        if let Some(thread) = self.thread.take() {
-            // An error of the thread is ignored: the client counts unanswered echoes as lost.
-            let _ = thread.join();
-        }
+        let bytes = Arc::clone(bytes);
+        let thread = StoppableThread::start("speed-echo", move |stop| reflect(socket, token, stop, &bytes))?;
+        Ok(Self { peer, since: Instant::now(), _thread: thread })
     }
 }
 
