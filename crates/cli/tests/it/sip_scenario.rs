@@ -279,6 +279,8 @@ fn what_a_scenario_must_not_do_is_refused_before_anything_is_sent() {
         (&["load", target, "-sf", "send.xml", "-set", "x", "1"], "no <Global> variable `x`"),
         (&["load", target, "--service", "bob"], "--service belongs to a scenario"),
         (&["load", target, "-sf", "send.xml", "--callee", "own"], "cannot be used with"),
+        (&["load", target, "-sf", "send.xml", "--messages", "own.toml"], "cannot be used with"),
+        (&["load", target, "--media", "pcmu", "--ring", "1s"], "cannot be used with"),
         (&["load", "udp:8.8.8.8:5060", "-sf", "send.xml"], "8.8.8.8 is a public address"),
         (&["serve", "scenario", "receive.xml", "--listen", "udp:192.0.2.1:5060"], "with --open"),
     ] {

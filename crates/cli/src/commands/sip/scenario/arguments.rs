@@ -124,11 +124,13 @@ fn flags_without_effect() -> impl Iterator<Item = &'static str> {
         "save_environment",
         "metrics",
         "metrics_file",
+        "messages",
     ])
 }
 
-/// A scenario file in place of the load's own scenarios.
+/// A scenario file in place of the load's own scenarios. With --media, calls follow a scenario of the tester.
 #[derive(Debug, Args)]
+#[command(mut_arg("media", |media| media.conflicts_with_all(flags_without_effect())))]
 pub struct LoadScriptArguments {
     /// Calls follow this file message by message: a scenario of SIPp (XML) or in netrig's form (TOML) (SIPp's -sf)
     #[arg(
