@@ -44,6 +44,9 @@ const MOST_DOUBLINGS: u32 = 4;
 /// less.
 const REFUSALS: Duration = Duration::from_secs(120);
 
+/// If the engine has answered, and then does not answer for this time, the sweep ends.
+const SILENCE: Duration = Duration::from_hours(1);
+
 /// The number of reads after which an unreadable shard is refused: a network file system may show a part of it at first.
 const READS: u32 = 3;
 
@@ -89,6 +92,8 @@ pub enum DriveEvent {
     BadShard(PathBuf, String),
     /// The engine does not answer, or refused: the reason. It is asked again.
     EngineAway(String),
+    /// The folder cannot be read or written: the reason. This is tried again.
+    FolderAway(String),
     /// A submission that the user has to hand over: what to do.
     ByHand(String),
     /// A chunk failed, and is tried again: the last line of its log.
@@ -133,7 +138,7 @@ pub enum DriveOutcome {
     GaveUp(BTreeMap<u32, String>),
     /// The engine answers, has no task of the sweep, and takes none: the reason.
     Refused(String),
-    /// The engine has never answered: the reason.
+    /// The engine has not answered for a long time: the reason.
     NoAnswer(String),
     /// Two valid runs of one identity have different results. The shard was not merged.
     Different(PathBuf, Vec<RunDifference>),
@@ -153,7 +158,7 @@ enum DriveFault {
     Spent,
     /// The engine takes no chunk: the reason.
     Refused(String),
-    /// The engine has not answered since the start: the reason.
+    /// The engine does not answer: the reason.
     NoAnswer(String),
 }
 
@@ -170,6 +175,8 @@ struct ChunkState {
     is_unconfirmed: bool,
     /// Whether the program of that submission did not end: the list may show the chunk late.
     is_unanswered: bool,
+    /// The most doublings of its needs: with more, the engine has no machine for it.
+    most_doublings: u32,
     /// Whether its last attempt runs for far longer than expected.
     is_stuck: bool,
     /// Whether an attempt has left a log since the chunk was last submitted.
@@ -200,9 +207,13 @@ struct Driver<'a> {
     doublings: u32,
     /// The start of the time in which the engine refuses chunks and has none.
     refused: Option<Duration>,
-    start: Duration,
-    /// Whether the engine has listed its tasks since the start.
+    /// The number of refusals since the last submission that was taken.
+    refusals: u32,
+    /// The time of the engine's last list of tasks, or of the start; and whether it has listed any.
+    answered: Duration,
     has_answered: bool,
+    /// Since when the folder cannot be read or written.
+    unreadable: Option<Duration>,
     /// Why tasks wait, as far as it was reported.
     reasons: BTreeSet<String>,
     check: ShardCheck<'a>,
@@ -219,10 +230,11 @@ pub fn drive(
     clock: &mut dyn SweepClock,
     listener: &mut dyn DriveListener,
 ) -> Result<DriveOutcome, SweepError> {
-    let start = clock.now();
     let mut driver = Driver {
-        start,
+        refusals: 0,
+        answered: Duration::ZERO,
         has_answered: false,
+        unreadable: None,
         request,
         engine,
         store,
@@ -296,38 +308,55 @@ pub fn dry_run(
 impl Driver<'_> {
     fn run(&mut self) -> Result<DriveOutcome, SweepError> {
         self.find_chunks()?;
+        self.answered = self.clock.now();
         let mut poll = SHORTEST_POLL;
         loop {
             self.is_busy = false;
-            if let Some(ended) = self.merge_shards()? {
-                return Ok(ended);
-            }
-            if self.request.cancel.load(Ordering::Relaxed) {
-                let open = self.chunks.values().filter(|state| !state.is_done);
-                let submitted = open.filter(|state| state.attempts > 0).count();
-                return Ok(DriveOutcome::Interrupted(submitted));
-            }
-            if self.chunks.values().all(|state| state.is_done) && !self.next_round()? {
-                self.tell(&DriveEvent::Tick);
-                self.request.folder.remove_unfinished();
-                return Ok(DriveOutcome::Complete);
-            }
-            let spent = self.report_failures()?;
-            // While the engine does not answer, a chunk may wait there, and nothing is given up.
-            match self.submit_lost() {
-                Some(DriveFault::Spent) => {
-                    if let Some(given_up) = spent {
-                        return Ok(DriveOutcome::GaveUp(given_up));
+            match self.turn() {
+                Ok(Some(ended)) => return Ok(ended),
+                Ok(None) => self.unreadable = None,
+                // The server of a network file system may be away for a while.
+                Err(error @ SweepError::Io { .. }) => {
+                    let now = self.clock.now();
+                    if now - *self.unreadable.get_or_insert(now) > REFUSALS {
+                        return Err(error);
                     }
+                    self.tell(&DriveEvent::FolderAway(error.to_string()));
                 }
-                Some(DriveFault::Refused(why)) => return Ok(DriveOutcome::Refused(why)),
-                Some(DriveFault::NoAnswer(why)) => return Ok(DriveOutcome::NoAnswer(why)),
-                None => {}
+                Err(error) => return Err(error),
             }
-            self.tell(&DriveEvent::Tick);
             poll = if self.is_busy { SHORTEST_POLL } else { (poll * 3 / 2).min(self.longest_poll()) };
             self.clock.pause(poll);
         }
+    }
+
+    /// Merges what has come, and submits what is missing. Returns the end of the sweep if it has come.
+    fn turn(&mut self) -> Result<Option<DriveOutcome>, SweepError> {
+        if let Some(ended) = self.merge_shards()? {
+            return Ok(Some(ended));
+        }
+        if self.request.cancel.load(Ordering::Relaxed) {
+            let open = self.chunks.values().filter(|state| !state.is_done);
+            let submitted = open.filter(|state| state.attempts > 0).count();
+            return Ok(Some(DriveOutcome::Interrupted(submitted)));
+        }
+        if self.chunks.values().all(|state| state.is_done) && !self.next_round()? {
+            self.tell(&DriveEvent::Tick);
+            self.request.folder.remove_unfinished();
+            return Ok(Some(DriveOutcome::Complete));
+        }
+        let spent = self.report_failures()?;
+        // While the engine does not answer, a chunk may wait there, and nothing is given up.
+        let ended = match self.submit_lost() {
+            Some(DriveFault::Spent) => spent.map(DriveOutcome::GaveUp),
+            Some(DriveFault::Refused(why)) => Some(DriveOutcome::Refused(why)),
+            Some(DriveFault::NoAnswer(why)) => Some(DriveOutcome::NoAnswer(why)),
+            None => None,
+        };
+        if ended.is_none() {
+            self.tell(&DriveEvent::Tick);
+        }
+        Ok(ended)
     }
 
     /// A quarter of the work of the longest open chunk, so that the end of a sweep is noticed early.
@@ -343,8 +372,9 @@ impl Driver<'_> {
         for chunk in self.request.folder.sound_chunks(self.request.experiment)? {
             self.chunks.insert(chunk.chunk, ChunkState::new(chunk));
         }
-        // Those of an earlier submitter are no news.
+        // Those of an earlier submitter are no news, and not why this one fails.
         self.read_failures()?;
+        self.failures.clear();
         if let Some(ended) = self.merge_shards()? {
             // It is found again, and returned, by the loop.
             drop(ended);
@@ -473,7 +503,11 @@ impl Driver<'_> {
             if state.is_stuck {
                 return "the engine reports that it still runs, far longer than expected".to_owned();
             }
-            self.failures.get(&state.chunk.chunk).unwrap_or(&none).clone()
+            match self.failures.get(&state.chunk.chunk) {
+                Some(log) if state.has_failed => log.clone(),
+                Some(log) => format!("the last attempt left no log; an earlier one: {log}"),
+                None => none.clone(),
+            }
         };
         Ok(Some(open.into_iter().map(|state| (state.chunk.chunk, text(state))).collect()))
     }
@@ -503,13 +537,13 @@ impl Driver<'_> {
                 self.refused = None;
                 let why = error.to_string();
                 self.tell(&DriveEvent::EngineAway(why.clone()));
-                let is_too_long =
-                    !self.has_answered && self.clock.now().saturating_sub(self.start) > REFUSALS;
+                let limit = if self.has_answered { SILENCE } else { REFUSALS };
+                let is_too_long = self.clock.now().saturating_sub(self.answered) > limit;
                 return is_too_long.then_some(DriveFault::NoAnswer(why));
             }
         };
-        self.has_answered = true;
         let now = self.clock.now();
+        (self.answered, self.has_answered) = (now, true);
         (self.progress.running, self.progress.waiting) = (0, 0);
         let mut overdue = Vec::new();
         for (number, state) in &mut self.chunks {
@@ -522,42 +556,53 @@ impl Driver<'_> {
             self.progress.waiting += usize::from(waits);
             if runs || waits {
                 state.unlisted = None;
-                state.attempts += u32::from(std::mem::take(&mut state.is_unconfirmed));
+                // If it ran before, this task is not that of the submission that failed.
+                let is_new = state.running.is_none();
+                state.attempts += u32::from(std::mem::take(&mut state.is_unconfirmed) && is_new);
                 // An earlier submitter submitted it.
                 state.attempts = state.attempts.max(1);
             } else if state.attempts > 0 || state.is_unanswered {
                 state.unlisted.get_or_insert(now);
             }
+            if tasks.too_large.contains(number) {
+                // No machine has what that attempt asks for.
+                let asked = state.attempts.saturating_sub(1).min(state.most_doublings);
+                state.most_doublings = asked.saturating_sub(1);
+            }
             state.running = runs.then(|| state.running.unwrap_or(now));
             let limit = OVERDUE_LEAST.max(Duration::from_secs_f64(OVERDUE * state.chunk.work_s.max(0.0)));
-            let is_late = state.running.is_some_and(|since| now - since > limit);
+            // While another attempt waits, a third is not needed.
+            let is_late =
+                state.running.is_some_and(|since| now - since > limit) && !tasks.waiting.contains(number);
             state.is_stuck = is_late && state.attempts >= self.request.attempts;
             if is_late {
                 self.engine.release(*number);
             }
             if is_late && !state.is_stuck {
-                state.running = Some(now);
                 overdue.push(*number);
             }
         }
         let is_due = |state: &&ChunkState| self.is_lost(state) && state.attempts < self.request.attempts;
         let lost = self.chunks.values().filter(is_due).map(|state| state.chunk.chunk);
-        let due: BTreeSet<u32> = lost.chain(overdue.iter().copied()).collect();
-        for number in overdue {
-            self.tell(&DriveEvent::Overdue(number));
-        }
+        let due: BTreeSet<u32> = lost.chain(overdue).collect();
         for reason in tasks.reasons {
             if self.reasons.insert(reason.clone()) {
                 self.tell(&DriveEvent::Waits(reason));
             }
         }
         // Chunks that were tried equally often ask for the same time and memory.
-        let mut groups: BTreeMap<u32, Vec<u32>> = BTreeMap::new();
+        let mut groups: BTreeMap<(bool, u32), Vec<u32>> = BTreeMap::new();
         for number in due {
-            let attempts = self.chunks.get(&number).map_or(0, |state| state.attempts);
-            groups.entry(attempts).or_default().push(number);
+            let Some(state) = self.chunks.get(&number) else { continue };
+            let needs = (state.attempts > 0, state.attempts.min(state.most_doublings));
+            groups.entry(needs).or_default().push(number);
         }
-        let refusal = groups.iter().find_map(|(attempts, due)| self.submit(due, *attempts).err());
+        let mut refusal = None;
+        for ((is_retry, doublings), due) in &groups {
+            if let Err(why) = self.submit(due, *doublings, *is_retry) {
+                refusal.get_or_insert(why);
+            }
+        }
         if let Some(why) = refusal
             && self.progress.running + self.progress.waiting == 0
         {
@@ -572,16 +617,15 @@ impl Driver<'_> {
         open.all(|state| self.is_spent(state)).then_some(DriveFault::Spent)
     }
 
-    /// Submits chunks that were tried equally often. The error is the reason of a refusal.
-    fn submit(&mut self, due: &[u32], attempts: u32) -> Result<(), String> {
+    /// Submits chunks with the same needs. The error is the reason of a refusal.
+    fn submit(&mut self, due: &[u32], doublings: u32, is_retry: bool) -> Result<(), String> {
         let states = due.iter().filter_map(|number| self.chunks.get(number));
         let longest_s = states.map(|state| state.chunk.work_s).fold(0.0, f64::max);
         // A task that was ended for its time or memory leaves no log: each attempt gets twice as much.
-        let doublings = attempts.min(self.doublings);
+        let doublings = doublings.min(self.doublings);
         let DriveRequest { memory, size, .. } = *self.request;
         let memory = with_room(self.memory.unwrap_or(memory));
-        let needs =
-            TaskNeeds { work_s: longest_s, memory, doublings, is_retry: attempts > 0, slots: size.slots };
+        let needs = TaskNeeds { work_s: longest_s, memory, doublings, is_retry, slots: size.slots };
         let submitted = match self.engine.submit(self.request.folder, due, &needs) {
             Err(EngineError::ByHand(what)) => {
                 self.tell(&DriveEvent::ByHand(what));
@@ -589,9 +633,14 @@ impl Driver<'_> {
             }
             submitted => submitted,
         };
+        let mut overdue = Vec::new();
         for number in due {
             let Some(state) = self.chunks.get_mut(number) else { continue };
             (state.unlisted, state.has_failed) = (None, false);
+            if submitted.is_ok() && state.running.is_some() {
+                state.running = Some(self.clock.now());
+                overdue.push(*number);
+            }
             // A refusal is no attempt. A program that succeeds with an unexpected answer has probably submitted.
             // One that was killed by an interruption may have.
             let is_taken = matches!(
@@ -603,14 +652,21 @@ impl Driver<'_> {
             state.is_unconfirmed = !is_taken;
             state.is_unanswered = matches!(submitted, Err(EngineError::Program(ProgramError::Silent { .. })));
         }
+        for number in overdue {
+            self.tell(&DriveEvent::Overdue(number));
+        }
         match submitted {
             Ok(()) => {
-                self.doublings = MOST_DOUBLINGS;
-                self.tell(&DriveEvent::Submitted(due.len(), if attempts > 0 { due.len() } else { 0 }));
+                (self.doublings, self.refusals) = (MOST_DOUBLINGS, 0);
+                self.tell(&DriveEvent::Submitted(due.len(), if is_retry { due.len() } else { 0 }));
                 Ok(())
             }
             Err(error) => {
-                self.doublings = doublings.saturating_sub(1);
+                // A first refusal may have another reason than the needs.
+                self.refusals += 1;
+                if self.refusals > 1 {
+                    self.doublings = doublings.saturating_sub(1);
+                }
                 let why = error.to_string();
                 self.tell(&DriveEvent::EngineAway(why.clone()));
                 Err(why)
@@ -619,7 +675,8 @@ impl Driver<'_> {
     }
 
     fn tell(&mut self, event: &DriveEvent) {
-        self.is_busy |= !matches!(event, DriveEvent::Tick | DriveEvent::EngineAway(_));
+        self.is_busy |=
+            !matches!(event, DriveEvent::Tick | DriveEvent::EngineAway(_) | DriveEvent::FolderAway(_));
         if *event == DriveEvent::Tick {
             self.count();
         }
@@ -651,6 +708,7 @@ impl ChunkState {
             running: None,
             is_unconfirmed: false,
             is_unanswered: false,
+            most_doublings: MOST_DOUBLINGS,
             is_stuck: false,
             has_failed: false,
         }

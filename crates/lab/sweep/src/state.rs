@@ -7,7 +7,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::check::CHANGED;
-use crate::engine::EngineTasks;
+use crate::engine::{EngineTasks, ranges};
 use crate::folder::{FailureLog, digest_of};
 use crate::{ShardCheck, SweepChunk, SweepError, SweepFolder};
 
@@ -32,6 +32,8 @@ pub struct SweepState {
     pub waiting: Option<usize>,
     /// Chunks without a whole shard.
     pub missing: usize,
+    /// Their numbers, as ranges: `3,7-9`.
+    pub missing_chunks: String,
     /// The work in all shards, hours of one processor.
     pub used_h: f64,
     /// The estimated work of the chunks that are missing, hours of one processor.
@@ -110,6 +112,7 @@ impl SweepState {
             running: tasks.map(|tasks| at_engine(&tasks.running)),
             waiting: tasks.map(|tasks| at_engine(&tasks.waiting)),
             missing: missing.len(),
+            missing_chunks: ranges(&missing.iter().map(|chunk| chunk.chunk).collect::<Vec<_>>()),
             used_h: used_s / 3600.0,
             left_h: missing.iter().map(|chunk| left_s(chunk)).fold(0.0, |sum, left_s| sum + left_s) / 3600.0,
             unreadable,
@@ -135,6 +138,9 @@ impl SweepState {
         }
         table.write(&mut text);
         text += &format!("\n{:.2} core-hours used, about {:.2} left\n", self.used_h, self.left_h);
+        if self.missing > 0 {
+            text += &format!("\nmissing: {}\n", self.missing_chunks);
+        }
         for (name, why) in &self.unreadable {
             text += &format!("\nshard {name}: {why}\n");
         }

@@ -135,11 +135,15 @@ pub fn make_chunk(
 /// The beginning of the names of scratch folders.
 const PREFIX: &str = "netrig-chunk-";
 
-/// The folder for the store of this attempt. Folders of attempts on this machine that were killed are removed, also those of other
-/// sweeps: their locks are free.
+/// The folder for the store of this attempt. Folders of attempts on this host that were killed are removed, also those of other
+/// sweeps: their locks are free. The folders of other hosts stay: on a network file system their locks may be unknown here.
 fn scratch(request: &ChunkRequest<'_>) -> Result<Scratch, SweepError> {
+    // The name of an attempt is that of its host, and a random number behind the last hyphen.
+    let of_attempt = |attempt: &str| attempt.rsplit_once('-').map(|(host, _)| host.to_owned());
     for entry in fs::read_dir(request.scratch).into_iter().flatten().flatten() {
-        let is_ours = entry.file_name().to_str().is_some_and(|name| name.starts_with(PREFIX));
+        let name = entry.file_name();
+        let attempt = name.to_str().and_then(|name| name.strip_prefix(PREFIX)?.split('.').next());
+        let is_ours = attempt.is_some_and(|attempt| of_attempt(attempt) == of_attempt(request.attempt));
         let lock = entry.path().join(LOCK);
         if is_ours && File::open(&lock).is_ok_and(|lock| lock.try_lock().is_ok()) {
             // Another attempt may remove it at the same time.
@@ -147,7 +151,11 @@ fn scratch(request: &ChunkRequest<'_>) -> Result<Scratch, SweepError> {
         }
     }
     let sweep = &request.folder.manifest().sweep;
-    let path = request.scratch.join(format!("{PREFIX}{sweep}-{}-{}", request.chunk, request.attempt));
+    let path = request.scratch.join(format!(
+        "{PREFIX}{}.{sweep}.{}",
+        request.attempt.replace('.', "-"),
+        request.chunk
+    ));
     fs::create_dir(&path).map_err(SweepError::io("create", &path))?;
     let mut scratch = Scratch { lock: None, path };
     // The file gets its name when it is locked: another attempt may look for it in between.

@@ -28,21 +28,24 @@ const LOOK: Duration = Duration::from_millis(500);
 pub fn chunk(arguments: &ChunkArguments) -> Result<ExitCode, Failure> {
     let folder = std::path::absolute(&arguments.folder).unwrap_or_else(|_| arguments.folder.clone());
     let folder = SweepFolder::open(&folder).map_err(failure)?;
-    folder.check_build(&BUILD).map_err(failure)?;
-    let request = ExperimentRequest::of_sweep(&folder)?;
-    let mut chunks = numbers(arguments)?;
-    // An engine may start a task a second time. A chunk that is typed is made again.
-    if arguments.chunks.is_empty() {
-        let check = ShardCheck::new(&folder, &request.experiment, repeating(&request)?);
-        chunks = not_made(&folder, &check, &chunks).map_err(failure)?;
-        if chunks.is_empty() {
-            print("nothing to do: the chunks of this task are published")?;
+    let numbers = numbers(arguments)?;
+    let machine = provenance(&BUILD, &[]);
+    let attempt = format!("{}-{:016x}", file_name(&machine.host), random_seed()?);
+    let log = |number: u32, error: &Failure| {
+        if let Failure::Request(why) | Failure::Failed(why) | Failure::Tester(why) = error
+            && let Err(error) = folder.add_failure(number, &attempt, &format!("{}: {why}\n", machine.host))
+        {
+            eprintln!("warning: {error}");
         }
+    };
+    let prepared = prepare(arguments, &folder, &numbers);
+    let (request, chunks) =
+        prepared.inspect_err(|error| numbers.iter().for_each(|number| log(*number, error)))?;
+    if chunks.is_empty() {
+        print("nothing to do: the chunks of this task are published")?;
     }
     let cancel = until_published()?;
     end_with_parent(&cancel);
-    let machine = provenance(&BUILD, &[]);
-    let attempt = format!("{}-{:016x}", file_name(&machine.host), random_seed()?);
     let mut failed: Option<Failure> = None;
     for number in chunks {
         match make(arguments, (&folder, &request), number, &attempt, &machine, &cancel) {
@@ -54,20 +57,35 @@ pub fn chunk(arguments: &ChunkArguments) -> Result<ExitCode, Failure> {
             }
             // The next chunks are made nevertheless.
             Err(error) => {
-                if let Failure::Request(why) | Failure::Failed(why) | Failure::Tester(why) = &error {
-                    let log = format!("{}: {why}\n", machine.host);
-                    if let Err(error) = folder.add_failure(number, &attempt, &log) {
-                        eprintln!("warning: {error}");
-                    }
-                    if failed.is_some() {
-                        eprintln!("error: chunk {number}: {why}");
-                    }
+                log(number, &error);
+                if let Failure::Request(why) | Failure::Failed(why) | Failure::Tester(why) = &error
+                    && failed.is_some()
+                {
+                    eprintln!("error: chunk {number}: {why}");
                 }
                 failed = failed.or(Some(error));
             }
         }
     }
     failed.map_or(Ok(ExitCode::SUCCESS), Err)
+}
+
+/// The experiment of the folder, and the chunks of the task that are to be made.
+fn prepare(
+    arguments: &ChunkArguments,
+    folder: &SweepFolder,
+    numbers: &[u32],
+) -> Result<(ExperimentRequest, Vec<u32>), Failure> {
+    folder.check_build(&BUILD).map_err(failure)?;
+    let request = ExperimentRequest::of_sweep(folder)?;
+    // An engine may start a task a second time. A chunk that is typed is made again.
+    let chunks = if arguments.chunks.is_empty() {
+        let check = ShardCheck::new(folder, &request.experiment, repeating(&request)?);
+        not_made(folder, &check, numbers).map_err(failure)?
+    } else {
+        numbers.to_vec()
+    };
+    Ok((request, chunks))
 }
 
 fn make(

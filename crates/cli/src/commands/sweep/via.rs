@@ -88,16 +88,17 @@ pub fn carry_via(
     sweep.note_engine(&record).map_err(failure)?;
     let mut line = SweepLine::new(engine.tells_running());
     let ended = drive(&order, &mut *engine, store, &mut RealClock(Instant::now(), cancel), &mut line);
+    let at_engine = line.at_engine;
     drop((line, lock));
+    let is_known = matches!(ended, Ok(DriveOutcome::Complete | DriveOutcome::Interrupted(_)));
+    if !is_known && at_engine > 0 && !engine.is_local() {
+        say_tasks(&*engine, at_engine);
+    }
     match ended.map_err(failure)? {
         DriveOutcome::Complete => Ok(ViaEnd::Complete),
         DriveOutcome::Interrupted(submitted) => {
             if submitted > 0 && !engine.is_local() {
-                eprintln!(
-                    "{} may have tasks of {}, which continue; run the same command again to merge their runs, or with --cancel to end them",
-                    engine.name(),
-                    chunks(submitted)
-                );
+                say_tasks(&*engine, submitted);
             }
             Ok(ViaEnd::Interrupted)
         }
@@ -119,7 +120,7 @@ pub fn carry_via(
             engine.name()
         ))),
         DriveOutcome::NoAnswer(why) => Err(Failure::failed(format!(
-            "{} has not answered for two minutes: {why}; run the same command again when it does",
+            "{} does not answer: {why}; run the same command again when it does",
             engine.name()
         ))),
         DriveOutcome::Different(shard, different) => {
@@ -127,6 +128,15 @@ pub fn carry_via(
             Ok(ViaEnd::Over(ExitCode::from(FAILED)))
         }
     }
+}
+
+/// Says that an engine may have tasks of this number of chunks.
+fn say_tasks(engine: &dyn Engine, count: usize) {
+    eprintln!(
+        "{} may have tasks of {}, which continue; run the same command again to merge their runs, or with --cancel to end them",
+        engine.name(),
+        chunks(count)
+    );
 }
 
 /// The engine of a record.
@@ -201,8 +211,10 @@ struct SweepLine {
     start: Instant,
     /// Work that was left at the start, s.
     work_s: Option<f64>,
-    /// The last reason why the engine was away: it is printed once.
+    /// The last reason why the engine or the folder was away: it is printed once.
     away: Option<String>,
+    /// The number of chunks that the engine had when it last answered.
+    at_engine: usize,
     /// Whether the engine reports which of its tasks run.
     tells_running: bool,
 }
@@ -213,7 +225,7 @@ impl SweepLine {
         if let Ok(style) = ProgressStyle::with_template("[{bar:30}] {pos}/{len} chunks {msg}") {
             bar.set_style(style.progress_chars("=> "));
         }
-        Self { bar, start: Instant::now(), work_s: None, away: None, tells_running }
+        Self { bar, start: Instant::now(), work_s: None, away: None, at_engine: 0, tells_running }
     }
 
     fn say(&self, text: &str) {
@@ -242,6 +254,10 @@ impl DriveListener for SweepLine {
                 self.say(&format!("warning: {why}; the engine is asked again"));
                 self.away = Some(why.clone());
             }
+            DriveEvent::FolderAway(why) if self.away.as_ref() != Some(why) => {
+                self.say(&format!("warning: {why}; this is tried again"));
+                self.away = Some(why.clone());
+            }
             DriveEvent::Waits(reason) => {
                 self.say(&format!(
                     "warning: tasks wait, and the engine's reason is {reason}: it may never pass by itself"
@@ -254,11 +270,15 @@ impl DriveListener for SweepLine {
                     "chunk {chunk} takes far longer than expected, and is submitted a second time"
                 ));
             }
-            DriveEvent::Merged(..) | DriveEvent::EngineAway(_) | DriveEvent::Tick => {}
+            DriveEvent::Merged(..)
+            | DriveEvent::EngineAway(_)
+            | DriveEvent::FolderAway(_)
+            | DriveEvent::Tick => {}
         }
         if matches!(event, DriveEvent::Submitted(..)) {
             self.away = None;
         }
+        self.at_engine = progress.running + progress.waiting;
         self.bar.set_length(progress.chunks as u64);
         self.bar.set_position(progress.done as u64);
         let left =

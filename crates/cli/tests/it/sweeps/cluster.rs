@@ -135,9 +135,22 @@ impl Cluster {
         self.begin("slurmctld", &["-D", "-f", &self.at("slurm.conf")]);
     }
 
-    /// Ends the daemon of a node as a crash would.
+    /// Ends a node as a crash would: its daemon, its tasks, and the processes of Slurm that watch them.
     pub fn kill_node(&self, node: &str) {
         self.kill(&format!("slurmd-{node}.pid"));
+        for task in self.tasks_of(node) {
+            parent_of(task).into_iter().chain([task]).for_each(kill);
+        }
+    }
+
+    /// The processes of the tasks of a node.
+    pub fn tasks_of(&self, node: &str) -> Vec<i32> {
+        let mark = format!("SLURMD_NODENAME={node}");
+        let is_there = |pid: &i32| {
+            fs::read(format!("/proc/{pid}/environ"))
+                .is_ok_and(|all| all.split(|byte| *byte == 0).any(|one| one == mark.as_bytes()))
+        };
+        self.processes().into_iter().filter(is_there).collect()
     }
 
     /// Starts a daemon in the background. The kernel ends it with this process.
@@ -240,6 +253,14 @@ impl Drop for Cluster {
             std::thread::sleep(Duration::from_millis(100));
         }
     }
+}
+
+/// The parent of a process if it is a watcher of Slurm (slurmstepd).
+fn parent_of(pid: i32) -> Option<i32> {
+    let status = fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
+    let parent = status.lines().find_map(|line| line.strip_prefix("PPid:"))?.trim().parse().ok()?;
+    let command = fs::read(format!("/proc/{parent}/cmdline")).ok()?;
+    command.starts_with(b"slurmstepd").then_some(parent)
 }
 
 pub fn kill(pid: i32) {

@@ -42,6 +42,12 @@ fn sweep(is_ordinary: bool) {
         let tasks = list.lines().filter_map(|line| line.split_once(' '));
         tasks.map(|(id, node)| (id.to_owned(), node.to_owned())).collect::<Vec<_>>()
     };
+    // The number of these chunks that have no shard.
+    let left = |chunks: &[u32]| {
+        let made: BTreeSet<u32> =
+            shards().iter().filter_map(|name| name.split('.').next()?.parse().ok()).collect();
+        chunks.iter().filter(|chunk| !made.contains(chunk)).count()
+    };
     let submitter = submit();
     // A task is killed before it publishes: the engine calls it failed, and does not make it again.
     wait_for("a running task", || !running().is_empty());
@@ -54,16 +60,20 @@ fn sweep(is_ordinary: bool) {
         };
         kill(pid);
         wait_for("its end", || chunks_of(pid).is_none());
-        let published: BTreeSet<u32> =
-            shards().iter().filter_map(|name| name.split('.').next()?.parse().ok()).collect();
-        chunks.into_iter().any(|chunk| !published.contains(&chunk))
+        left(&chunks) > 0
     });
     // A node dies with its task.
-    wait_for("a node to kill", || {
-        running().first().is_some_and(|(_, node)| {
-            cluster.kill_node(node);
-            true
-        })
+    wait_for("a node to kill before its task has published all of its chunks", || {
+        let chunks_on = |node: &str| {
+            cluster.tasks_of(node).into_iter().filter_map(chunks_of).flatten().collect::<Vec<_>>()
+        };
+        let on_nodes = running().into_iter().map(|(_, node)| (chunks_on(&node), node));
+        let Some((chunks, node)) = on_nodes.into_iter().find(|(chunks, _)| left(chunks) > 1) else {
+            return false;
+        };
+        cluster.kill_node(&node);
+        assert!(left(&chunks) > 0, "the task had published its last chunks meanwhile");
+        true
     });
     // The controller crashes and comes back, and the submitter is killed and started again.
     wait_for("the first shards", || shards().len() > 2);

@@ -54,6 +54,9 @@ struct RunningCommand {
     is_released: bool,
 }
 
+/// The number of hosts on which GNU parallel tries a task.
+const HOSTS_TRIED: u32 = 3;
+
 /// The file with what all commands print.
 const OUTPUT: &str = "engine.out";
 
@@ -132,7 +135,15 @@ impl CommandEngine {
             CommandForm::Parallel(options) => {
                 // The driver submits a failed task again; the other tasks continue.
                 let limit = format!("--timeout={}", time.as_secs());
-                let own = ["parallel", "--will-cite", "--halt", "never", &limit].map(str::to_owned);
+                let mut own =
+                    ["parallel", "--will-cite", "--halt", "never", &limit].map(str::to_owned).to_vec();
+                let is_ssh = |option: &String| {
+                    ["-S", "--sshlogin", "--slf"].iter().any(|name| option.starts_with(name))
+                };
+                if options.iter().any(is_ssh) {
+                    // A task that fails on a host is tried on others: a host without ssh would fail all tasks at once.
+                    own.push(format!("--retries={HOSTS_TRIED}"));
+                }
                 let task = [executable, "chunk".to_owned(), folder, TASK.to_owned(), ":::".to_owned()];
                 own.into_iter().chain(options.iter().cloned()).chain(task).chain(numbers).collect()
             }
@@ -318,6 +329,9 @@ mod tests {
         let lab = SweepLab::new("min = 1\nmax = 1");
         let lines = CommandEngine::parallel(Vec::new(), Some(2)).commands(&lab.folder, &[1, 2], &NEEDS);
         assert!(lines[0].contains(" --timeout=304 --jobs=2 "), "{lines:?}");
+        let far = CommandEngine::parallel(vec!["--sshloginfile=hosts".to_owned()], None);
+        let lines = far.commands(&lab.folder, &[1, 2], &NEEDS);
+        assert!(lines[0].contains(" --retries=3 --sshloginfile=hosts "), "{lines:?}");
     }
 
     #[test]

@@ -110,6 +110,8 @@ pub struct EngineTasks {
     pub waiting: BTreeSet<u32>,
     /// Chunks in progress.
     pub running: BTreeSet<u32>,
+    /// Chunks whose task will never start, because it asks for more time or memory than there is.
+    pub too_large: BTreeSet<u32>,
     /// Why tasks wait, in the engine's words, if that may never pass.
     pub reasons: BTreeSet<String>,
 }
@@ -143,7 +145,7 @@ pub enum EngineError {
 }
 
 /// Numbers as ranges: `1,3-5`.
-fn ranges(numbers: &[u32]) -> String {
+pub(crate) fn ranges(numbers: &[u32]) -> String {
     let mut ranges: Vec<(u32, u32)> = Vec::new();
     for number in numbers {
         match ranges.last_mut() {

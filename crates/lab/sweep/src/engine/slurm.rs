@@ -21,6 +21,15 @@ const USUAL_ARRAY: u32 = 1001;
 /// a user or an administrator holds has other reasons, and waits.
 const HELD: [&str; 3] = ["launch failed requeued held", "launch_failed_requeued_held", "JobHoldMaxRequeue"];
 
+/// Reasons why a pending task is never started, because it asks for too much. By default Slurm accepts such a task.
+const TOO_LARGE: [&str; 5] = [
+    "PartitionTimeLimit",
+    "BadConstraints",
+    "AssocMaxWallDurationPerJobLimit",
+    "QOSMaxWallDurationPerJobLimit",
+    "QOSMaxMemoryPerJob",
+];
+
 /// Reasons of a pending task that pass by themselves.
 const ORDINARY: [&str; 7] =
     ["", "None", "Resources", "Priority", "BeginTime", "JobArrayTaskLimit", "ReqNodeNotAvail"];
@@ -125,10 +134,13 @@ impl Slurm {
             "--ntasks=1".to_owned(),
             "--cpus-per-task=1".to_owned(),
             format!("--time={minutes}"),
-            format!("--mem={megabytes}M"),
             // `%` begins a placeholder of Slurm.
             format!("--output={}/slurm-%A_%a.out", sweep.path().display().to_string().replace('%', "%%")),
         ];
+        // Slurm refuses it beside `--mem-per-cpu` and `--mem-per-gpu`.
+        if !self.options.iter().any(|option| option.starts_with("--mem-per-")) {
+            words.push(format!("--mem={megabytes}M"));
+        }
         // Options of the user come last: they override.
         words.extend(self.options.iter().cloned());
         words.push(sweep.path().join("slurm.sh").display().to_string());
@@ -306,15 +318,19 @@ fn tasks(queue: &str, prefix: &str) -> EngineTasks {
         match state {
             // The chunks are submitted again. If the task is released later, there are two shards of each chunk.
             _ if is_held => {}
-            // Pending, and states in which a task is about to be pending again.
-            "PD" | "RQ" | "RS" | "RD" => {
+            "PD" if TOO_LARGE.contains(&reason) => {
+                tasks.too_large.extend(chunks);
+                tasks.reasons.insert(reason.to_owned());
+            }
+            // Pending, about to be pending again, on a node that starts, or suspended for another job.
+            "PD" | "RQ" | "RS" | "RD" | "CF" | "S" => {
                 tasks.waiting.extend(chunks);
                 if !ORDINARY.contains(&reason) {
                     tasks.reasons.insert(reason.to_owned());
                 }
             }
-            // Running, configuring, signalled, suspended, stopped, staging out.
-            "R" | "CF" | "SI" | "S" | "ST" | "SO" | "RF" => tasks.running.extend(chunks),
+            // Running, signalled, stopped, staging out.
+            "R" | "SI" | "ST" | "SO" | "RF" => tasks.running.extend(chunks),
             // Ended in some way. A completing task (CG) has published its shard, or its node is dead and the state never changes.
             _ => {}
         }
@@ -419,11 +435,16 @@ mod tests {
     fn a_queue_is_read_by_the_names_of_jobs_and_never_by_their_ids() {
         let queue = "17|netrig-abc-0x1|1|R\n17|netrig-abc-0x1|2|PD\n18|netrig-abc-1000x1|3|CG\n18|netrig-abc-1000x1|4|R\n17|other|9|R\n\
                      19|netrig-abd-0x1|4|R\n20|netrig-abc-0x1|5|CD\n20|netrig-abc-0x1|6|NF\n21|netrig-abc-0x1|N/A|PD\nslurm: ?\n\
+                     24|netrig-abc-0x1|30|PD|PartitionTimeLimit\n24|netrig-abc-0x1|31|CF|None\n\
                      22|netrig-abc-0x1|7|PD|launch failed requeued held\n22|netrig-abc-0x1|8|PD|JobHeldUser\n22|netrig-abc-0x1|9|RH|None\n23|netrig-abc-20x3|5|PD|None\n";
         let found = tasks(queue, "netrig-abc-");
-        assert_eq!(found.reasons, ["JobHeldUser".to_owned()].into());
-        assert_eq!((found.waiting, found.running), ([2, 8, 25, 26, 27].into(), [1, 1004].into()));
-        assert_eq!(jobs(queue, "netrig-abc-").into_keys().collect::<Vec<_>>(), ["17", "18", "22", "23"]);
+        assert_eq!(found.reasons, ["JobHeldUser", "PartitionTimeLimit"].map(str::to_owned).into());
+        assert_eq!((found.waiting, found.running), ([2, 8, 25, 26, 27, 31].into(), [1, 1004].into()));
+        assert_eq!(found.too_large, [30].into());
+        assert_eq!(
+            jobs(queue, "netrig-abc-").into_keys().collect::<Vec<_>>(),
+            ["17", "18", "22", "23", "24"]
+        );
         assert_eq!(tasks("", "netrig-abc-"), EngineTasks::default());
     }
 }

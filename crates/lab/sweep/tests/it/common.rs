@@ -93,6 +93,8 @@ pub enum AttemptFate {
     Held,
     /// It waits at the engine until the engine has not answered for a while, and is made then.
     Waits,
+    /// It waits at the engine for two hours, and is made then.
+    Queued,
     /// It waits at the engine, which does not list it, and is made after a quarter of a minute.
     Unlisted,
     /// It fails, and leaves a log.
@@ -124,6 +126,11 @@ pub struct Scripted<'a> {
     pub waiting: Vec<u32>,
     /// The chunks that are not listed, each with the time at which it is made.
     pub unlisted: Vec<(Span, u32)>,
+    /// The chunks that wait until a time.
+    pub queued: Vec<(Span, u32)>,
+    /// The most doublings of a task that its machines have room for: others are taken, and never start.
+    pub most_doublings: u32,
+    pub too_large: Vec<u32>,
     pub clock: Virtual,
     pub late: Vec<(PathBuf, PathBuf)>,
     pub calls: u32,
@@ -160,6 +167,10 @@ impl Engine for Scripted<'_> {
                 .copied()
                 .unwrap_or(AttemptFate::Done);
             *attempt += 1;
+            if needs.doublings > self.most_doublings {
+                self.too_large.push(*chunk);
+                continue;
+            }
             let name = format!("host-{attempt}");
             self.make(sweep, *chunk, &name, fate);
         }
@@ -189,8 +200,14 @@ impl Engine for Scripted<'_> {
                 self.make(sweep, chunk, "host-waited", AttemptFate::Done);
             }
         }
-        let [running, waiting] = [&self.held, &self.waiting].map(|list| list.iter().copied().collect());
-        Ok(EngineTasks { running, waiting, ..EngineTasks::default() })
+        for (_, chunk) in self.queued.extract_if(.., |(at, _)| *at <= now).collect::<Vec<_>>() {
+            self.make(sweep, chunk, "host-queued", AttemptFate::Done);
+        }
+        let queued: Vec<u32> = self.queued.iter().map(|(_, chunk)| *chunk).collect();
+        let waiting = [&self.waiting[..], &queued].concat();
+        let [running, waiting, too_large] =
+            [&self.held, &waiting, &self.too_large].map(|list| list.iter().copied().collect());
+        Ok(EngineTasks { running, waiting, too_large, ..EngineTasks::default() })
     }
 
     fn cancel(&mut self, _: &SweepFolder) -> Result<(), EngineError> {
@@ -213,6 +230,10 @@ impl Scripted<'_> {
             }
             AttemptFate::Waits => {
                 self.waiting.push(chunk);
+                return;
+            }
+            AttemptFate::Queued => {
+                self.queued.push((self.clock.now() + Span::from_hours(2), chunk));
                 return;
             }
             AttemptFate::Unlisted => {
@@ -322,6 +343,9 @@ impl SweepLab {
             memory: u64::MAX,
             waiting: Vec::new(),
             unlisted: Vec::new(),
+            queued: Vec::new(),
+            most_doublings: u32::MAX,
+            too_large: Vec::new(),
             clock: self.clock.clone(),
             late: Vec::new(),
             calls: 0,

@@ -167,20 +167,19 @@ fn an_interrupted_chunk_publishes_a_part_and_the_next_attempt_takes_it() {
 fn scratch_folders_of_attempts_that_were_killed_are_removed_and_others_stay() {
     let lab = SweepLab::new("min = 1\nmax = 1");
     lab.folder.add_chunks(&[chunk(1, 0, 0)]).unwrap();
-    let folders =
-        ["netrig-chunk-000000000000-7-node1-aa", "netrig-chunk-000000000000-8-node1-bb", "netrig-chunks"]
-            .map(|name| lab.place.path().join(name));
+    let names = ["chunk-node1-aa.0000.7", "chunk-node1-bb.0000.8", "chunk-node2-aa.0000.7", "chunks"];
+    let folders = names.map(|name| lab.place.path().join(format!("netrig-{name}")));
     for folder in &folders {
         fs::create_dir(folder).unwrap();
         fs::write(folder.join("lock"), "").unwrap();
     }
     let alive = fs::File::open(folders[1].join("lock")).unwrap();
     alive.lock().unwrap();
-    make(&lab, 1, "node2-cc").unwrap();
-    assert_eq!(folders.map(|folder| folder.exists()), [false, true, true]);
+    make(&lab, 1, "node1-cc").unwrap();
+    assert_eq!(folders.map(|folder| folder.exists()), [false, true, true, true]);
     let left = fs::read_dir(lab.place.path()).unwrap().filter_map(Result::ok);
     let scratch = left.filter(|entry| entry.file_name().to_string_lossy().contains("chunk-")).count();
-    assert_eq!(scratch, 1, "that of the attempt which is alive");
+    assert_eq!(scratch, 2, "that of the attempt which is alive, and that of another host");
 }
 
 /// Carries out a statement on a store as another program would; returns the number of changed rows.
