@@ -5,6 +5,24 @@ use std::collections::BTreeMap;
 use netrig_sip::settings::TestedRole;
 use serde::{Deserialize, Serialize};
 
+/// A capability of the static review.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
+pub struct CapabilityRow {
+    /// Its name in capability files.
+    pub name: Capability,
+    /// Whether each server of the role must have it.
+    pub mandatory: bool,
+    /// Whether it is claimed; absent if the capability file leaves it open.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub claimed: Option<bool>,
+    /// Whether the server showed it; absent if it was not tried.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub shown: Option<bool>,
+    /// Why it was not shown.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub why: String,
+}
+
 /// A table of capabilities: meaning, name in files, whether the roles must have it, and the roles.
 macro_rules! capabilities {
     ($($(#[doc = $doc:literal])+ $name:ident $text:literal $status:ident [$($role:ident),+];)+) => {

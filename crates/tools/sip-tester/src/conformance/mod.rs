@@ -32,7 +32,7 @@ mod target;
 mod text;
 
 pub use self::background::BackgroundReport;
-pub use self::capability::{Capability, CapabilityClaims, CapabilityError};
+pub use self::capability::{Capability, CapabilityClaims, CapabilityError, CapabilityRow};
 pub use self::case::{TestCall, TestCase};
 pub use self::comparison::{ConformanceComparison, OtherRole, VerdictChange};
 pub use self::coverage::{CoverageRow, ETSI_GROUPS, EtsiGroup, etsi_purposes};
@@ -45,7 +45,7 @@ pub use self::plan::{BackgroundLoad, ConformancePlan, PurposeSelection, Selectio
 pub use self::purpose::{PurposeCarrier, RequirementLevel, TestPurpose, TestedRole};
 pub use self::purposes::catalogue;
 pub use self::report::{
-    CapabilityRow, ConformanceDocument, EvidenceRow, PurposeRow, QuestionRow, VerdictCounts, write_evidence,
+    ConformanceDocument, EvidenceRow, PurposeRow, QuestionRow, VerdictCounts, write_evidence,
 };
 pub use self::run::{ConformanceResult, PurposeResult, PurposeVerdict};
 pub use self::target::{ConformanceTarget, TestAgent, TestUser};

@@ -6,11 +6,10 @@ use netrig_sip::header::Transport;
 use time::OffsetDateTime;
 use time::format_description::well_known::Rfc3339;
 
+use super::capability::CapabilityRow;
 use super::coverage::etsi_purposes;
 use super::purpose::RequirementLevel;
-use super::report::{
-    CapabilityRow, ConformanceDocument, EvidenceRow, PurposeRow, VerdictCounts, by_observation,
-};
+use super::report::{ConformanceDocument, EvidenceRow, PurposeRow, VerdictCounts, by_observation};
 use super::run::PurposeVerdict;
 use crate::ladder::{Ladder, LadderTimes, calls, printable};
 use crate::trace::{SipTrace, TracedMessage};

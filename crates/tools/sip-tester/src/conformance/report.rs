@@ -8,7 +8,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::background::BackgroundReport;
-use super::capability::Capability;
+use super::capability::CapabilityRow;
 use super::messages::EvidenceMessage;
 use super::names::record_type;
 use super::plan::ConformancePlan;
@@ -57,24 +57,6 @@ pub struct ConformanceDocument {
     pub counts: VerdictCounts,
     /// All selected purposes.
     pub purposes: Vec<PurposeRow>,
-}
-
-/// A capability of the static review.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct CapabilityRow {
-    /// Its name in capability files.
-    pub name: Capability,
-    /// Whether each server of the role must have it.
-    pub mandatory: bool,
-    /// Whether it is claimed; absent if the capability file leaves it open.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub claimed: Option<bool>,
-    /// Whether the server showed it; absent if it was not tried.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub shown: Option<bool>,
-    /// Why it was not shown.
-    #[serde(default, skip_serializing_if = "String::is_empty")]
-    pub why: String,
 }
 
 /// Numbers of purposes by verdict.

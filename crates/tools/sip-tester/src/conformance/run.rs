@@ -12,14 +12,13 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::background::BackgroundReport;
-use super::capability::Capability;
+use super::capability::{Capability, CapabilityRow};
 use super::case::TestCase;
 use super::check::check;
 use super::messages::EvidenceMessage;
 use super::outcome::PurposeEnd;
 use super::plan::{ConformancePlan, USERS_OF_A_CASE};
 use super::purpose::{PurposeCarrier, RequirementLevel, TestPurpose};
-use super::report::CapabilityRow;
 use super::target::TestUser;
 
 /// The verdict of a purpose.
