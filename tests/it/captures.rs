@@ -7,8 +7,8 @@ use std::process::Command;
 
 use netrig_core::quantity::{FAST_RETRANSMISSIONS, TIMEOUT_RETRANSMISSIONS};
 use netrig_core::{Heading, Instant, Sample, Subject};
-use netrig_test_support::{ExperimentText, skip_unless};
-use netrig_tests::{Tape, dissect, has_tshark, watch};
+use netrig_test_support::{ExperimentText, has, skip_unless};
+use netrig_tests::{Tape, dissect, watch};
 
 /// Two hosts with two links, and a third route over the router `middle` without loss.
 fn experiment(loss: &str, transport: &str, application: &str) -> String {
@@ -99,7 +99,7 @@ fn assert_counted(case: &str, loss: &str, theirs: usize, ours: f64) {
 /// between a host and its own interface. netrig does not count retransmitted SYNs.
 #[test]
 fn tcp_retransmissions_are_those_that_tshark_finds() {
-    skip_unless!(has_tshark());
+    skip_unless!(has("tshark"));
     let again = "tcp.flags.syn == 0 && ip.src == 10.0.0.1 && \
         (tcp.analysis.retransmission || tcp.analysis.fast_retransmission || \
         tcp.analysis.spurious_retransmission || tcp.analysis.out_of_order)";
@@ -116,7 +116,7 @@ fn tcp_retransmissions_are_those_that_tshark_finds() {
 /// A packet may have several retransmitted chunks.
 #[test]
 fn sctp_retransmissions_are_those_that_tshark_finds() {
-    skip_unless!(has_tshark());
+    skip_unless!(has("tshark"));
     let five = "{ kind = \"bulk\", streams = 5 }";
     let two_paths = "kind = \"sctp\"\nprofile = \"rfc\"\npaths = [\"first\", \"second\"]";
     for (case, transport, application) in
@@ -134,7 +134,7 @@ fn sctp_retransmissions_are_those_that_tshark_finds() {
 
 #[test]
 fn datagrams_are_sound_and_leave_on_time() {
-    skip_unless!(has_tshark());
+    skip_unless!(has("tshark"));
     // From 10 ms on, a packet with 500 B and 28 B of headers is sent every 10 ms.
     let cbr = "{ kind = \"cbr\", rate = \"422.4 kbit/s\", size = \"500 B\" }";
     let capture = capture(&experiment("0 %", "kind = \"udp\"\npaths = [\"first\"]", cbr), "near");
@@ -197,7 +197,7 @@ fn stations_and_slow_hosts_are_captured_too() {
         let (left, arrived) = (count(sender, Heading::Outbound), count(receiver, Heading::Inbound));
         assert!(arrived > 500 && left >= arrived && left - arrived < 600, "{left} left, {arrived} arrived");
     }
-    if has_tshark() {
+    if has("tshark") {
         assert_sound(&capture(&text, "ap"), "tcp");
     }
 }
@@ -225,7 +225,7 @@ fn a_capture_changes_nothing() {
 /// `capinfos` confirms that packets are in the order of time, and reads the time resolution.
 #[test]
 fn the_file_is_in_the_order_of_time() {
-    skip_unless!(has_tshark());
+    skip_unless!(has("tshark"));
     let capture = capture(&experiment("1 %", ROUTED, BULK), "middle");
     let folder = tempfile::tempdir().expect("a folder for the test");
     let file = folder.path().join("middle.pcapng");

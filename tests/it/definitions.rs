@@ -59,30 +59,26 @@ fn copies_of_datagrams_count_once() {
 /// Nodes `n0`, `n1` and so on in a row with this number of links. Datagrams are sent from the first node to the last
 /// during one of two seconds.
 fn row(links: usize) -> String {
-    let nodes: String = (0..=links).map(|n| format!("[node.n{n}]\n")).collect();
-    let line = |n| {
-        format!(
-            "[link.l{n}]\nbetween = [\"n{n}\", \"n{}\"]\nrate = \"8 Mbit/s\"\ndelay = \"1 ms\"\n\
-             queue = {{ kind = \"fifo\", packets = 10 }}\n",
-            n + 1
+    let nodes: Vec<_> = (0..=links).map(|n| format!("n{n}")).collect();
+    let text = ExperimentText::new("hops", "2 s")
+        .with(r#"sample_every = "500 ms""#)
+        .nodes(&nodes.join(" "))
+        .table("transport.t", r#"kind = "udp""#)
+        .flow(
+            "f",
+            &format!("n0 n{links}"),
+            r#"transport = "t", stop = "1 s", application = { kind = "cbr", interval = "10 ms", size = "100 B" }"#,
         )
-    };
-    let lines: String = (0..links).map(line).collect();
-    let mut text = format!(
-        "format = 1\nname = \"hops\"\nduration = \"2 s\"\nsample_every = \"500 ms\"\n{nodes}{lines}\
-         [transport.t]\nkind = \"udp\"\n\
-         [flow.f]\nfrom = \"n0\"\nto = \"n{links}\"\ntransport = \"t\"\nstop = \"1 s\"\n\
-         application = {{ kind = \"cbr\", interval = \"10 ms\", size = \"100 B\" }}\n"
-    );
-    for (name, of, metric) in [
-        ("loss", "flow.f", "datagram_loss"),
-        ("sent", "flow.f", "packets_sent"),
-        ("at_63", "node.n63", "hop_limit_drops"),
-        ("at_64", "node.n64", "hop_limit_drops"),
-    ] {
-        text += &format!("[response.{name}]\nof = \"{of}\"\nmetric = \"{metric}\"\n");
-    }
-    text
+        .response("loss", "flow.f", "datagram_loss")
+        .response("sent", "flow.f", "packets_sent")
+        .response("at_63", "node.n63", "hop_limit_drops")
+        .response("at_64", "node.n64", "hop_limit_drops");
+    let lines = nodes.windows(2).enumerate();
+    lines
+        .fold(text, |text, (n, ends)| {
+            text.fifo(&format!("l{n}"), &ends.join(" "), ("8 Mbit/s", "1 ms", 10), "")
+        })
+        .build()
 }
 
 /// A host sends packets with a hop limit of 64 (Linux's default), which each router decreases by one. The 64th router

@@ -89,22 +89,14 @@ fn mm1k_loses_what_theory_says() {
 
 /// Two lines in a row without delay. Both have this `service`.
 fn tandem(rates: [&str; 2], service: &str, size: &str, seconds: u32) -> String {
-    let line = |name: &str, between: &str, rate: &str| {
-        format!(
-            r#"
-[link.{name}]
-between = {between}
-rate = "{rate}"
-service = "{service}"
-queue = {{ kind = "fifo", unlimited = true }}
-"#
-        )
+    let line = |rate: &str| {
+        format!(r#"rate = "{rate}", service = "{service}", queue = {{ kind = "fifo", unlimited = true }}"#)
     };
-    let first = line("first", r#"["source", "router"]"#, rates[0]);
-    let second = line("second", r#"["router", "sink"]"#, rates[1]);
     ExperimentText::new("tandem", &format!("{seconds} s"))
         .with(r#"warm_up = "200 s", sample_every = "100 s""#)
         .nodes("source router sink")
+        .link("first", "source router", &line(rates[0]))
+        .link("second", "router sink", &line(rates[1]))
         .table("transport.packets", r#"kind = "udp", headers = "none""#)
         .flow(
             "arrivals",
@@ -117,8 +109,6 @@ queue = {{ kind = "fifo", unlimited = true }}
         .response("first", "link.first", "waiting_time")
         .response("second", "link.second", "waiting_time")
         .response("through", "flow.arrivals", "one_way_delay")
-        .text(&first)
-        .text(&second)
         .build()
 }
 

@@ -1,7 +1,6 @@
 //! Common parts of the tests that concern more than one crate. The tests are in `tests/it`.
 #![forbid(unsafe_code)]
 
-mod tape;
 mod tshark;
 
 use std::collections::BTreeMap;
@@ -11,8 +10,8 @@ use netrig_core::{Instant, Sink};
 use netrig_experiment::{Experiment, Paper, Plan, Reduction, Run, RunOutcome, Substrate};
 use netrig_sim::Simulator;
 
-pub use tape::{Seen, Tape};
-pub use tshark::{dissect, has_tshark};
+pub use netrig_test_support::{Seen, Tape};
+pub use tshark::dissect;
 
 /// The factors of a point with their levels.
 pub type Levels = BTreeMap<String, String>;

@@ -5,22 +5,7 @@
     reason = "a test against a program starts it and writes what it reads"
 )]
 
-use std::io::Write as _;
-use std::process::{Command, Stdio};
-
-/// Whether tshark is installed. If not, prints a message directly to stderr, because the test harness would hide it.
-pub fn has_tshark() -> bool {
-    let found = Command::new("tshark")
-        .arg("--version")
-        .stdout(Stdio::null())
-        .stderr(Stdio::null())
-        .status()
-        .is_ok_and(|status| status.success());
-    if !found {
-        let _ = writeln!(std::io::stderr(), "skipped: needs tshark");
-    }
-    found
-}
+use std::process::Command;
 
 /// The requested fields of each packet, as tshark prints them. A field may have several values. TCP sequence numbers
 /// are absolute.

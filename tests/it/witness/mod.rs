@@ -17,8 +17,8 @@ use netrig_core::quantity::{
     TIMEOUTS, link_dropped,
 };
 use netrig_core::{Direction, DropReason, Heading, Instant, Quantity, Subject};
-use netrig_test_support::{ExperimentText, skip_unless};
-use netrig_tests::{Tape, has_tshark, watch};
+use netrig_test_support::{ExperimentText, has, skip_unless};
+use netrig_tests::{Tape, watch};
 
 use line::Line;
 use tcp::{Counts, Sampling};
@@ -244,7 +244,7 @@ fn total(tape: &Tape, subject: Subject, quantity: &'static Quantity) -> u64 {
 /// exceed the windows. Whenever more data wait, they reach one of the two windows.
 #[test]
 fn the_window_is_what_the_packets_show() {
-    skip_unless!(has_tshark());
+    skip_unless!(has("tshark"));
     for case in &CASES {
         let tape = case.run();
         let story = case.story(&tape);
@@ -283,7 +283,7 @@ fn the_window_is_what_the_packets_show() {
 /// packets, expires. There are no other time-outs.
 #[test]
 fn the_timer_that_fired_is_the_one_that_the_packets_set() {
-    skip_unless!(has_tshark());
+    skip_unless!(has("tshark"));
     let mut most_in_a_row = 0;
     for case in &CASES {
         let tape = case.run();

@@ -10,6 +10,19 @@ impl ExperimentText {
         Self(format!("format = 1\nname = \"{name}\"\nduration = \"{duration}\"\n"))
     }
 
+    /// A transfer over TCP between two hosts. `rates` are the levels of the factor `rate`, which is the rate of their
+    /// link.
+    pub fn two_hosts(rates: &str, replications: &str) -> Self {
+        Self::new("two-hosts", "10 s")
+            .table("factors", &format!("rate = {rates}"))
+            .table("replications", replications)
+            .nodes("a b")
+            .fifo("ab", "a b", ("${rate}", "10 ms", 50), "")
+            .table("transport.tcp", r#"kind = "tcp""#)
+            .flow("file", "a b", r#"transport = "tcp", application = { kind = "bulk" }"#)
+            .response("goodput", "flow.file", "goodput")
+    }
+
     /// Adds entries at the top level. They must be added before all tables.
     #[must_use]
     pub fn with(mut self, entries: &str) -> Self {

@@ -111,7 +111,7 @@ mod linux {
         }
     }
 
-    /// Prints a line of output of a program that the file names.
+    /// Prints a line of output of a program of the experiment file.
     fn pass_on(node: &str, program: &str, line: &str) {
         // If even stderr is closed, nothing can be printed.
         let _ = writeln!(std::io::stderr(), "{node} {program}: {line}");

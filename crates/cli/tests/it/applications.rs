@@ -8,22 +8,20 @@ use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use netrig_test_support::{ExperimentText, skip_unless};
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::process::Signal;
 use serde_json::Value;
 
+use crate::common::far_end::interrupt;
 use crate::common::machine::{can, folder};
-use crate::common::{netrig, text};
+use crate::common::{netrig, text, time_lines};
 
-/// A folder with an experiment: two hosts on a line, and the text `rest`.
-fn experiment(rest: &str) -> tempfile::TempDir {
-    let file = ExperimentText::new("applied", "8 s")
+/// An experiment with the host `a`, and a line to the host `b`, which a test adds.
+fn experiment(duration: &str) -> ExperimentText {
+    ExperimentText::new("applied", duration)
         .table("replications", "count = 1")
         .nodes("a")
         .fifo("line", "a b", ("4 Mbit/s", "5 ms", 50), "")
         .table("transport.tcp", r#"kind = "tcp", profile = "linux", congestion = "reno""#)
-        .text(rest)
-        .build();
-    folder("applied", &file)
 }
 
 fn run(folder: &Path, on: &str, more: &[&str]) -> (Option<i32>, Value, String) {
@@ -43,42 +41,21 @@ fn value(document: &Value, substrate: &str, response: &str) -> Option<f64> {
     point(document, substrate)["responses"][response]["runs"][0]["value"].as_f64()
 }
 
-/// The time lines of all runs of the store.
-fn time_lines(folder: &Path) -> String {
-    let list = text(&netrig(folder, &["list"]).stdout);
-    let is_id = |word: &&str| word.len() == 12 && word.bytes().all(|byte| byte.is_ascii_hexdigit());
-    let ids = list.split_whitespace().filter(is_id);
-    ids.map(|id| text(&netrig(folder, &["show", "run", id]).stdout)).collect()
-}
-
 /// One million bytes take 2 s on a line of 4 Mbit/s, and 3.6 % more with 52 B of headers for each 1448 B of data. The
 /// remaining time is slow start and retransmissions.
 #[test]
 fn a_file_by_ftp_takes_as_long_by_vsftpd_as_modelled() {
     skip_unless!(can(&["/usr/sbin/vsftpd"]));
     for direction in ["store", "fetch"] {
-        let folder = experiment(&format!(
-            r#"
-[node.b]
-[flow.file]
-from = "a"
-to = "b"
-transport = "tcp"
-application = {{ kind = "ftp", size = "1 MB", direction = "{direction}" }}
-[response.time]
-of = "flow.file"
-metric = "response_time"
-[response.again]
-of = "flow.file"
-metric = "retransmission_share"
-[response.wire]
-of = "flow.file"
-metric = "wire_throughput"
-[response.sent]
-of = "flow.file"
-metric = "packets_sent"
-"#
-        ));
+        let application = format!(r#"kind = "ftp", size = "1 MB", direction = "{direction}""#);
+        let text = experiment("8 s")
+            .nodes("b")
+            .flow("file", "a b", &format!(r#"transport = "tcp", application = {{ {application} }}"#))
+            .response("time", "flow.file", "response_time")
+            .response("again", "flow.file", "retransmission_share")
+            .response("wire", "flow.file", "wire_throughput")
+            .response("sent", "flow.file", "packets_sent");
+        let folder = folder("applied", &text.build());
         let (_, document, told) = run(folder.path(), "sim,netns", &[]);
         let times = ["sim", "netns"].map(|on| value(&document, on, "time"));
         let [Some(modelled), Some(real)] = times else { panic!("{times:?}: {document:#} {told}") };
@@ -105,26 +82,27 @@ metric = "packets_sent"
 }
 
 /// A server that prints a text when it listens.
-const PROGRAM: &str = r#"
-[node.b]
-application = { kind = "program", command = ["sh", "{folder}/serve", "{address:a}"], ready = "says:ready", packages = ["dash"], files = { serve = "echo ready at {address} for $1; exec sleep 1000" } }
-[flow.load]
-from = "a"
-to = "b"
-stop = "500 ms"
-application = { kind = "cbr", interval = "10 ms", size = "100 B" }
-[response.loss]
-of = "flow.load"
-metric = "datagram_loss"
-"#;
+fn program() -> String {
+    experiment("8 s")
+        .table(
+            "node.b",
+            r#"application = { kind = "program", command = ["sh", "{folder}/serve", "{address:a}"],
+            ready = "says:ready", packages = ["dash"],
+            files = { serve = "echo ready at {address} for $1; exec sleep 1000" } }"#,
+        )
+        .flow(
+            "load",
+            "a b",
+            r#"stop = "500 ms", application = { kind = "cbr", interval = "10 ms", size = "100 B" }"#,
+        )
+        .response("loss", "flow.load", "datagram_loss")
+        .build()
+}
 
 #[test]
 fn a_program_runs_on_its_node_if_it_is_allowed_to() {
     skip_unless!(can(&[]));
-    let folder = experiment(PROGRAM);
-    let path = folder.path().join("applied.toml");
-    let file = std::fs::read_to_string(&path).expect("it was written");
-    std::fs::write(&path, file.replace("8 s", "1 s")).expect("it can be written");
+    let folder = folder("applied", &program().replace("8 s", "1 s"));
     let (code, _, told) = run(folder.path(), "netns", &[]);
     assert_eq!(code, Some(2), "{told}");
     assert!(told.contains("node `b` runs `sh`") && told.contains("--allow-programs"), "{told}");
@@ -145,8 +123,8 @@ fn a_program_runs_on_its_node_if_it_is_allowed_to() {
 fn a_program_that_is_not_here_is_named_with_its_packages() {
     skip_unless!(can(&[]));
     let missing =
-        PROGRAM.replace("\"sh\",", "\"no-such-server\",").replace("\"dash\"", "\"no-such-package\"");
-    let folder = experiment(&missing);
+        program().replace("\"sh\",", "\"no-such-server\",").replace("\"dash\"", "\"no-such-package\"");
+    let folder = folder("applied", &missing);
     let (code, document, told) = run(folder.path(), "netns", &["--allow-programs"]);
     assert_eq!(code, Some(0), "{told}");
     let why = point(&document, "netns")["why"].as_str().unwrap_or_default();
@@ -156,7 +134,8 @@ fn a_program_that_is_not_here_is_named_with_its_packages() {
 #[test]
 fn a_program_that_ends_before_it_is_ready_fails_its_run() {
     skip_unless!(can(&[]));
-    let folder = experiment(&PROGRAM.replace("exec sleep 1000", "exit 3").replace("says:ready", "tcp:5060"));
+    let text_of = program().replace("exec sleep 1000", "exit 3").replace("says:ready", "tcp:5060");
+    let folder = folder("applied", &text_of);
     let (code, document, told) = run(folder.path(), "netns", &["--allow-programs"]);
     assert_eq!(code, Some(1), "{told}");
     let said = document.to_string() + &told + &time_lines(folder.path());
@@ -186,7 +165,8 @@ fn processes(id: &str) -> Vec<String> {
 #[test]
 fn a_lab_has_the_programs_of_its_nodes_if_it_is_allowed_to() {
     skip_unless!(can(&["/usr/sbin/ip"]));
-    let folder = experiment(&PROGRAM.replace("exec sleep 1000", "echo $NETRIG_TESTBED; exec sleep 1000"));
+    let text_of = program().replace("exec sleep 1000", "echo $NETRIG_TESTBED; exec sleep 1000");
+    let folder = folder("applied", &text_of);
     let lab = |more: &[&str]| {
         let words = "ip netns pids $(ip netns identify | sed s/-a$/-b/) | wc -l";
         let ended = netrig(
@@ -216,7 +196,8 @@ fn a_lab_says_which_of_its_programs_ended_and_how() {
     skip_unless!(can(&["/usr/sbin/ip"]));
     let scratch = tempfile::tempdir().expect("a folder for the test");
     let gate = scratch.path().join("gate").display().to_string();
-    let folder = experiment(&PROGRAM.replace("exec sleep 1000", &format!("read line < {gate}; exit 3")));
+    let text_of = program().replace("exec sleep 1000", &format!("read line < {gate}; exit 3"));
+    let folder = folder("applied", &text_of);
     assert!(Command::new("mkfifo").arg(&gate).status().expect("mkfifo starts").success());
     // The command lets the program end, waits for its end, and then ends.
     let words =
@@ -234,8 +215,8 @@ fn a_lab_says_which_of_its_programs_ended_and_how() {
 fn a_lab_that_is_interrupted_while_it_waits_for_a_program_leaves_nothing() {
     skip_unless!(can(&[]));
     let says = |name: &str| format!("echo $NETRIG_TESTBED; exec sleep 1000 # {name}");
-    let folder =
-        experiment(&PROGRAM.replace("echo ready at {address} for $1; exec sleep 1000", &says("never")));
+    let text_of = program().replace("echo ready at {address} for $1; exec sleep 1000", &says("never"));
+    let folder = folder("applied", &text_of);
     let mut lab = Command::new(env!("CARGO_BIN_EXE_netrig"));
     lab.args(["lab", "applied.toml", "--allow-programs"]).current_dir(folder.path()).stderr(Stdio::piped());
     let mut lab = lab.spawn().expect("netrig starts");
@@ -248,7 +229,7 @@ fn a_lab_that_is_interrupted_while_it_waits_for_a_program_leaves_nothing() {
         assert!(lab.try_wait().expect("it is asked").is_none(), "{id} has ended");
         std::thread::sleep(Duration::from_millis(10));
     }
-    kill_process(Pid::from_child(&lab), Signal::INT).expect("it still runs");
+    interrupt(&lab, Signal::INT);
     assert_eq!(lab.wait().expect("it ends").code(), Some(130));
     // The lab was not built completely, and reports no links.
     assert_eq!(told.collect::<Vec<_>>(), ["interrupted before there was anything to show"]);
@@ -267,29 +248,17 @@ fn a_lab_that_is_interrupted_while_it_waits_for_a_program_leaves_nothing() {
 #[test]
 fn a_lab_has_the_paths_of_multipath_tcp() {
     skip_unless!(can(&["/proc/sys/net/mptcp", "/usr/sbin/ip"]));
-    let folder = experiment(
-        r#"
-[node.b]
-[link.other]
-between = ["a", "b"]
-rate = "4 Mbit/s"
-delay = "5 ms"
-queue = { kind = "fifo", packets = 50 }
-[transport.both]
-kind = "mptcp"
-profile = "linux"
-paths = ["line", "other"]
-net.mptcp.stale_loss_cnt = 7
-[flow.file]
-from = "a"
-to = "b"
-transport = "both"
-application = { kind = "bulk" }
-[response.goodput]
-of = "flow.file"
-metric = "goodput"
-"#,
-    );
+    let text_of = experiment("8 s")
+        .nodes("b")
+        .fifo("other", "a b", ("4 Mbit/s", "5 ms", 50), "")
+        .table(
+            "transport.both",
+            r#"kind = "mptcp", profile = "linux", paths = ["line", "other"], net.mptcp.stale_loss_cnt = 7"#,
+        )
+        .flow("file", "a b", r#"transport = "both", application = { kind = "bulk" }"#)
+        .response("goodput", "flow.file", "goodput")
+        .build();
+    let folder = folder("applied", &text_of);
     let words = "ip mptcp endpoint show; ip mptcp limits show; cat /proc/sys/net/mptcp/stale_loss_cnt";
     let told = ["a", "b"].map(|node| {
         let ended = netrig(folder.path(), &["lab", "applied.toml", "--node", node, "--", "sh", "-c", words]);
@@ -304,28 +273,14 @@ metric = "goodput"
 #[test]
 fn received_pictures_of_a_real_run() {
     skip_unless!(can(&["/usr/bin/ffmpeg"]));
-    let folder = experiment(
-        r#"
-[node.b]
-[flow.video]
-from = "a"
-to = "b"
-start = "20 ms"
-application = { kind = "video" }
-[response.intact]
-of = "flow.video"
-metric = "video_intact"
-[figure.seen]
-x = "picture"
-y = "ssim"
-of = "flow.video"
-"#,
-    );
-    let path = folder.path().join("applied.toml");
-    let file = std::fs::read_to_string(&path).expect("it was written");
-    let lossy = "packets = 50 }\nloss = { kind = \"periodic\", every = 20 }";
-    std::fs::write(&path, file.replace("8 s", "3 s").replace("packets = 50 }", lossy))
-        .expect("it can be written");
+    let text_of = experiment("3 s")
+        .table("link.line.loss", r#"kind = "periodic", every = 20"#)
+        .nodes("b")
+        .flow("video", "a b", r#"start = "20 ms", application = { kind = "video" }"#)
+        .response("intact", "flow.video", "video_intact")
+        .table("figure.seen", r#"x = "picture", y = "ssim", of = "flow.video""#)
+        .build();
+    let folder = folder("applied", &text_of);
     let (code, document, told) = run(folder.path(), "sim,netns", &[]);
     assert_eq!(code, Some(0), "{told}");
     let [modelled, real] = ["sim", "netns"].map(|on| value(&document, on, "intact"));

@@ -6,7 +6,7 @@ use std::process::Command;
 
 use netrig_test_support::ExperimentText;
 
-use crate::common::{netrig, text};
+use crate::common::{machine, netrig, run_ids, text};
 
 fn experiment() -> String {
     ExperimentText::new("small", "2 s")
@@ -21,13 +21,10 @@ fn experiment() -> String {
 
 /// A folder with a store of one run, and the identity of the run.
 fn folder_with_run(experiment: &str) -> (tempfile::TempDir, String) {
-    let folder = tempfile::tempdir().expect("a folder for the test");
-    fs::write(folder.path().join("small.toml"), experiment).expect("the folder can be written");
+    let folder = machine::folder("small", experiment);
     let made = netrig(folder.path(), &["run", "small.toml", "--json"]);
     assert!(made.status.success(), "{}", text(&made.stderr));
-    let listed = text(&netrig(folder.path(), &["list"]).stdout);
-    let line = listed.lines().find(|line| line.starts_with("    ")).expect("a run is listed");
-    let identity = line.split_whitespace().next().expect("its identity").to_owned();
+    let identity = run_ids(folder.path()).remove(0);
     (folder, identity)
 }
 
@@ -379,13 +376,12 @@ mod unix {
 
     #[test]
     fn an_interrupted_capture_is_not_left_behind() {
-        use rustix::process::{Pid, Signal, kill_process};
         let (folder, run) = folder_with_run(&long());
         let child = start(folder.path(), &run, "x.pcapng");
         while !folder.path().join("x.pcapng.part").exists() {
             std::thread::sleep(Duration::from_millis(1));
         }
-        kill_process(Pid::from_child(&child), Signal::INT).expect("it still runs");
+        crate::common::far_end::interrupt(&child, rustix::process::Signal::INT);
         let output = child.wait_with_output().expect("it ends");
         assert_eq!(output.status.code(), Some(130), "{}", text(&output.stderr));
         assert!(text(&output.stderr).contains("interrupted"), "{}", text(&output.stderr));

@@ -11,7 +11,7 @@ use serde_json::Value;
 
 use crate::common::carried_out;
 use crate::common::machine::{can, folder};
-use crate::common::{netrig, text};
+use crate::common::{netrig, run_ids, text};
 
 /// A node with a cable to a forwarding node, which has a line to a third node.
 fn mixed() -> String {
@@ -151,9 +151,7 @@ fn a_modelled_cable_has_frames_and_no_events() {
     let folder = folder("mixed", &mixed().replace("IP", ""));
     let (code, _, told) = run(folder.path(), "mixed.toml", &["--on", "sim"]);
     assert_eq!(code, Some(0), "{told}");
-    let list = text(&netrig(folder.path(), &["list"]).stdout);
-    let is_id = |word: &&str| word.len() == 12 && word.bytes().all(|byte| byte.is_ascii_hexdigit());
-    let id = list.split_whitespace().find(is_id).expect("the run is listed");
+    let id = &run_ids(folder.path())[0];
     let export = |more: &[&str]| {
         let ended = netrig(folder.path(), &[&["export", "--run", id], more].concat());
         (ended.status.code(), text(&ended.stderr))

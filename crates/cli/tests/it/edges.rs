@@ -5,8 +5,7 @@ use std::path::Path;
 
 use netrig_test_support::ExperimentText;
 
-use crate::common::as_json;
-use crate::common::{netrig, small, text};
+use crate::common::{as_json, machine, netrig, small, text};
 
 fn experiment() -> String {
     small().build()
@@ -27,9 +26,7 @@ fn refused(folder: &Path, arguments: &[&str]) -> String {
 }
 
 fn folder_with(experiment: &str) -> tempfile::TempDir {
-    let folder = tempfile::tempdir().expect("a folder for the test");
-    fs::write(folder.path().join("small.toml"), experiment).expect("the folder can be written");
-    folder
+    machine::folder("small", experiment)
 }
 
 #[test]
@@ -141,7 +138,7 @@ fn a_run_whose_packets_take_too_much_memory_fails_with_a_sentence() {
     assert!(told.contains("the run takes more memory than its limit (32 MB)"), "{told}");
     assert!(told.contains("bound the queues") && told.contains("raise the limit with --memory"), "{told}");
     // The failure has no effect on the other run.
-    let document: serde_json::Value = as_json(&lost);
+    let document = as_json(&lost);
     let status = |place: usize| document["points"][place]["status"].as_str();
     assert_eq!([status(0), status(1)], [Some("failed"), Some("ok")], "{document:#}");
     let plan = netrig(folder.path(), &[&["plan", "small.toml", "--set", "gap=1 ns"], &few[..]].concat());
@@ -163,7 +160,7 @@ fn a_run_whose_samples_take_too_much_memory_fails_alone_with_a_sentence() {
     );
     let lost = netrig(folder.path(), &["run", "small.toml", "--memory", "10MB", "--json"]);
     assert_eq!(lost.status.code(), Some(1), "{}", text(&lost.stderr));
-    let document: serde_json::Value = as_json(&lost);
+    let document = as_json(&lost);
     let status = |place: usize| document["points"][place]["status"].as_str();
     assert_eq!([status(0), status(1)], [Some("failed"), Some("ok")], "{document:#}");
     let told = text(&lost.stdout) + &text(&lost.stderr);

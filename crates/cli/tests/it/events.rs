@@ -7,8 +7,7 @@ use std::path::Path;
 use netrig_test_support::ExperimentText;
 use serde_json::Value;
 
-use crate::common::as_json;
-use crate::common::{netrig, text};
+use crate::common::{as_json, machine, netrig, run_ids, text};
 
 /// A line of 1 Mbit/s that is offered 800 kbit/s of premium traffic and 1.6 Mbit/s of best-effort traffic. Every other
 /// premium packet conforms to the profile.
@@ -34,18 +33,15 @@ fn experiment() -> String {
 
 /// A folder with a store of the run, the identity of the run, and its responses.
 fn folder_with_run() -> (tempfile::TempDir, String, BTreeMap<String, f64>) {
-    let folder = tempfile::tempdir().expect("a folder for the test");
-    fs::write(folder.path().join("small.toml"), experiment()).expect("the folder can be written");
+    let folder = machine::folder("small", &experiment());
     let made = netrig(folder.path(), &["run", "small.toml", "--replications", "1", "--json"]);
     assert!(made.status.success(), "{}", text(&made.stderr));
-    let results: Value = as_json(&made);
+    let results = as_json(&made);
     let responses = results["points"][0]["responses"].as_object().expect("responses");
     let measured =
         responses.iter().map(|(name, response)| (name.clone(), response["mean"].as_f64().unwrap()));
     let measured = measured.collect();
-    let listed = text(&netrig(folder.path(), &["list"]).stdout);
-    let line = listed.lines().find(|line| line.starts_with("    ")).expect("a run is listed");
-    let identity = line.split_whitespace().next().expect("its identity").to_owned();
+    let identity = run_ids(folder.path()).remove(0);
     (folder, identity, measured)
 }
 

@@ -8,12 +8,12 @@ use serde_json::Value;
 
 use crate::common::as_json;
 use crate::common::far_end::{FarEnd, interrupt, until_it_worked};
-use crate::common::{netrig, text};
+use crate::common::{netrig, run_ids, text};
 
 /// The document of a probe. On a busy machine the tester may have been the limit; the document must then say so.
 fn document(output: &Output) -> Value {
     assert!(matches!(output.status.code(), Some(0 | 3)), "{}: {}", output.status, text(&output.stderr));
-    let document: Value = as_json(output);
+    let document = as_json(output);
     let of = if document.is_array() { &document[0] } else { &document };
     assert_eq!(of["valid"], output.status.code() == Some(0), "{document}");
     document
@@ -129,12 +129,7 @@ fn a_picture_of_a_simulated_run() {
     std::fs::write(folder.path().join("seen.toml"), file).expect("a file");
     let run = netrig(folder.path(), &["run", "seen.toml", "--json"]);
     assert!(run.status.success(), "{}", text(&run.stderr));
-    let list = text(&netrig(folder.path(), &["list"]).stdout);
-    let id = list
-        .lines()
-        .filter_map(|line| line.split_whitespace().next())
-        .find(|word| word.len() == 12 && word.bytes().all(|byte| byte.is_ascii_hexdigit()));
-    let id = id.expect("the run is listed");
+    let id = &run_ids(folder.path())[0];
     let export = netrig(folder.path(), &["export", "--run", id, "--figure", "video", "--out", "seen.png"]);
     if text(&export.stderr).contains("ffmpeg is needed") {
         eprintln!("skipped: needs ffmpeg");

@@ -14,7 +14,7 @@ use rustix::process::Signal;
 use crate::common::as_json;
 use crate::common::far_end::{FarEnd, document, interrupt, notes, until, value};
 use crate::common::namespace::{Namespace, can};
-use crate::common::{Guarded, words, write_secret};
+use crate::common::{Guarded, open_folder, words, write_secret};
 
 const TOOLS: [&str; 4] = ["unshare", "nsenter", "ip", "sleep"];
 const QUICK: [&str; 5] = ["--count", "40", "--interval", "3ms", "--json"];
@@ -92,9 +92,7 @@ fn where_there_is_no_route_it_says_so() {
 /// packets as lost.
 #[test]
 fn an_icmp_error_is_named_with_its_sender() {
-    if !can(&TOOLS) || !can(&["sysctl"]) {
-        return;
-    }
+    skip_unless!(can(&TOOLS) && can(&["sysctl"]));
     let words = [("unreachable", "host unreachable"), ("prohibit", "administratively prohibited")];
     for (kind, says) in words {
         for probe in ["ping", "stamp", "mtu"] {
@@ -107,7 +105,7 @@ fn an_icmp_error_is_named_with_its_sender() {
                 let options = if probe == "mtu" { &["--wait", "50ms", "--json"][..] } else { &QUICK };
                 let output = near.netrig(&[&["probe", probe, target][..], options].concat());
                 assert!(matches!(output.status.code(), Some(1 | 3)), "{probe} {target}: {output:?}");
-                let told: serde_json::Value = as_json(&output);
+                let told = as_json(&output);
                 let errors = told["icmp_errors"].as_array().expect("a list");
                 assert_eq!(errors.len(), 1, "{probe} {target}: {errors:?}");
                 assert_eq!((&errors[0]["from"], &errors[0]["error"]), (&from.into(), &says.into()));
@@ -132,9 +130,7 @@ fn an_icmp_error_is_named_with_its_sender() {
 /// so.
 #[test]
 fn a_host_that_limits_its_answers_is_no_lossy_path() {
-    if !can(&TOOLS) || !can(&["sysctl"]) {
-        return;
-    }
+    skip_unless!(can(&TOOLS) && can(&["sysctl"]));
     let (near, far) = Namespace::pair();
     let echo_replies = ["net.ipv4.icmp_ratemask=1", "net.ipv4.icmp_ratelimit=1000"];
     let set = far.command("sysctl").arg("-qw").args(echo_replies).status().expect("sysctl starts");
@@ -150,9 +146,7 @@ fn a_host_that_limits_its_answers_is_no_lossy_path() {
 /// spaced, which random losses would not cause, and the probe reports the rate. A trace reports the same for a hop.
 #[test]
 fn evenly_spaced_answers_are_told_as_a_limit_of_the_target() {
-    if !can(&TOOLS) || !can(&["sysctl"]) {
-        return;
-    }
+    skip_unless!(can(&TOOLS) && can(&["sysctl"]));
     let (near, far) = Namespace::pair();
     let limits = ["net.ipv4.icmp_ratemask=9", "net.ipv4.icmp_ratelimit=200"];
     let set = far.command("sysctl").arg("-qw").args(limits).status().expect("sysctl starts");
@@ -170,7 +164,7 @@ fn evenly_spaced_answers_are_told_as_a_limit_of_the_target() {
     let in_a_line = table.split_whitespace().collect::<Vec<_>>().join(" ");
     assert!(in_a_line.contains("were answered, at even intervals."), "{table}");
     let trace = near.netrig(&["probe", "trace", "10.0.0.2", "--count", "20", "--gap", "1ms", "--json"]);
-    let told: serde_json::Value = as_json(&trace);
+    let told = as_json(&trace);
     let said = notes(&told);
     assert!(said.contains("of 20 packets, which need not be loss on the path"), "{said}");
     assert!(said.contains("a host that limits its ICMP messages looks like this"), "{said}");
@@ -254,8 +248,7 @@ fn addresses_of_a_link_keep_their_interface() {
     ] {
         let quick = ["--time", "1s", "--idle", "100ms", "--json"];
         let output = near.netrig(&[&["speed", host][..], what, &quick].concat());
-        let told: serde_json::Value =
-            serde_json::from_slice(&output.stdout).unwrap_or_else(|error| panic!("{error}: {output:?}"));
+        let told = as_json(&output);
         let server = told["server"].as_str().unwrap_or_default();
         assert!(server.starts_with("[fe80::2%"), "{host}, {what:?}: {told:#}");
         let carried = &told["phases"][0]["throughput"]["bytes"];
@@ -307,14 +300,7 @@ fn an_outage_is_one_loss_period() {
 fn ping_without_rights_works_where_the_system_lets_it_and_says_what_to_do_where_not() {
     skip_unless!(can(&[&TOOLS[..], &["setpriv", "sysctl"]].concat()));
     let namespace = Namespace::new();
-    // The program is copied to a folder in which every user may read it.
-    let folder = tempfile::tempdir().expect("a folder for the test");
-    let program = folder.path().join("netrig");
-    std::fs::copy(env!("CARGO_BIN_EXE_netrig"), &program).expect("the folder can be written");
-    for path in [folder.path(), &program] {
-        let mode = std::os::unix::fs::PermissionsExt::from_mode(0o755);
-        std::fs::set_permissions(path, mode).expect("it is ours");
-    }
+    let (_folder, program) = open_folder();
     let ping = |target: &str| {
         let mut command = namespace.command("setpriv");
         command

@@ -3,26 +3,23 @@
 
 use serde_json::Value;
 
+use crate::common::as_json;
 use crate::common::far_end::FarEnd;
-use crate::common::path_lab::PathLab;
+use crate::common::path_lab::{PathLab, near_to_far};
 
 /// A path with a delay of 50 ms in each direction and an MTU below that of Ethernet.
-const PATH: &str = r#"
-[node.near]
-[node.far]
-[link.line]
-between = ["near", "far"]
-rate = "20 Mbit/s"
-delay = "25 ms"
-mtu = "1400 B"
-queue = { kind = "fifo", packets = 200 }
-"#;
+fn path() -> String {
+    near_to_far("path")
+        .nodes("near far")
+        .fifo("line", "near far", ("20 Mbit/s", "25 ms", 200), r#"mtu = "1400 B""#)
+        .build()
+}
 
 /// With send buffers of 16 KB, the kernel fills a twentieth of the path. The probe names the buffer as the cause and
 /// not the path. With the kernel's defaults it does not name the buffer. The packet size is read from the kernel.
 #[test]
 fn a_send_buffer_that_is_too_small_for_the_path_is_blamed() {
-    let Some(lab) = PathLab::build_if_possible("path", PATH) else { return };
+    let Some(lab) = PathLab::build_if_possible("path", &path()) else { return };
     let file = tempfile::NamedTempFile::new().expect("a file");
     std::fs::write(file.path(), "0123456789abcdef").expect("it can be written");
     let key = file.path().to_str().expect("a plain path").to_owned();
@@ -32,8 +29,7 @@ fn a_send_buffer_that_is_too_small_for_the_path_is_blamed() {
         let mut command = lab.inside("near", netrig);
         command.args(["probe", "transfer", &far_end.probes[0], "--key", &key, "--bytes", "1MB", "--json"]);
         let output = command.output().expect("netrig starts");
-        let told: Value =
-            serde_json::from_slice(&output.stdout).unwrap_or_else(|error| panic!("{error}: {output:?}"));
+        let told = as_json(&output);
         let code = if told["valid"] == true { 0 } else { 3 };
         assert_eq!(output.status.code(), Some(code), "{told}");
         told

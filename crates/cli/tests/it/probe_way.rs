@@ -11,67 +11,28 @@ use serde_json::Value;
 use crate::common::far_end;
 use crate::common::far_end::FarEnd;
 use crate::common::machine::has;
-use crate::common::path_lab::{DiscardingSink, PathLab};
-use crate::common::write_secret;
+use crate::common::path_lab::{DiscardingSink, PathLab, near_to_far};
+use crate::common::{open_folder, write_secret};
 
 /// near – 100 Mbit/s, 1 ms – one – 10 Mbit/s, 4 ms – two – 40 Mbit/s, 2 ms – far. The link in the middle has an MTU of
 /// 1400 B.
-const WAY: &str = r#"
-[node.near]
-[node.one]
-[node.two]
-[node.far]
-[link.a]
-between = ["near", "one"]
-rate = "100 Mbit/s"
-delay = "1 ms"
-queue = { kind = "fifo", packets = 200 }
-[link.b]
-between = ["one", "two"]
-rate = "10 Mbit/s"
-delay = "4 ms"
-mtu = "1400 B"
-queue = { kind = "fifo", packets = 200 }
-[link.c]
-between = ["two", "far"]
-rate = "40 Mbit/s"
-delay = "2 ms"
-queue = { kind = "fifo", packets = 200 }
-"#;
+fn in_a_row() -> String {
+    near_to_far("way")
+        .nodes("near one two far")
+        .fifo("a", "near one", ("100 Mbit/s", "1 ms", 200), "")
+        .fifo("b", "one two", ("10 Mbit/s", "4 ms", 200), r#"mtu = "1400 B""#)
+        .fifo("c", "two far", ("40 Mbit/s", "2 ms", 200), "")
+        .build()
+}
 
 /// near – one, and from there two paths to far, over a and over b.
-const FORK: &str = r#"
-[node.near]
-[node.one]
-[node.a]
-[node.b]
-[node.far]
-[link.in]
-between = ["near", "one"]
-rate = "100 Mbit/s"
-delay = "1 ms"
-queue = { kind = "fifo", packets = 200 }
-[link.to-a]
-between = ["one", "a"]
-rate = "100 Mbit/s"
-delay = "1 ms"
-queue = { kind = "fifo", packets = 200 }
-[link.to-b]
-between = ["one", "b"]
-rate = "100 Mbit/s"
-delay = "1 ms"
-queue = { kind = "fifo", packets = 200 }
-[link.from-a]
-between = ["a", "far"]
-rate = "100 Mbit/s"
-delay = "1 ms"
-queue = { kind = "fifo", packets = 200 }
-[link.from-b]
-between = ["b", "far"]
-rate = "100 Mbit/s"
-delay = "1 ms"
-queue = { kind = "fifo", packets = 200 }
-"#;
+fn fork() -> String {
+    let links =
+        [("in", "near one"), ("to-a", "one a"), ("to-b", "one b"), ("from-a", "a far"), ("from-b", "b far")];
+    let nodes = near_to_far("way").nodes("near one a b far");
+    let line = ("100 Mbit/s", "1 ms", 200);
+    links.into_iter().fold(nodes, |text, (name, ends)| text.fifo(name, ends, line, "")).build()
+}
 
 /// Addresses of the hops as seen from near, the last being that of far: IPv4 and IPv6.
 const HOPS: [[&str; 3]; 2] =
@@ -92,15 +53,15 @@ impl Deref for Way {
 }
 
 impl Way {
-    /// Builds the path `WAY`. If this is not possible, prints the reason directly to stderr and returns `None`.
+    /// Builds the path `in_a_row`. If this is not possible, prints the reason directly to stderr and returns `None`.
     fn build() -> Option<Self> {
-        Self::of(WAY, &["one", "two", "far"])
+        Self::of(&in_a_row(), &["one", "two", "far"])
     }
 
     /// As [`Self::build`], with links at a tenth of the rate, so that the lateness of netrig's router is small in
     /// comparison with transmission times.
     fn slow() -> Option<Self> {
-        Self::of(&WAY.replace(" Mbit/s", "00 kbit/s"), &["one", "two", "far"])
+        Self::of(&in_a_row().replace(" Mbit/s", "00 kbit/s"), &["one", "two", "far"])
     }
 
     /// Builds the path of this text. The nodes in `talkative` send ICMP messages without a rate limit.
@@ -219,7 +180,7 @@ fn all_packets_of_a_trace_are_one_flow() {
 /// same path, and those of different traces over different paths.
 #[test]
 fn a_router_that_shares_its_load_sees_one_flow() {
-    let Some(way) = Way::of(FORK, &["one", "a", "b", "far"]) else { return };
+    let Some(way) = Way::of(&fork(), &["one", "a", "b", "far"]) else { return };
     let address = |node: &str, link: usize| {
         let told = way.run(node, "ip", &["-4", "-o", "address", "show", "scope", "global"]);
         let all: Vec<_> = told.split_whitespace().filter(|word| word.starts_with("10.")).collect();
@@ -319,13 +280,7 @@ fn why_a_way_ends_is_told() {
 fn who_has_no_rights_may_trace_with_datagrams() {
     skip_unless!(has("setpriv"));
     let Some(way) = Way::build() else { return };
-    let folder = tempfile::tempdir().expect("a folder for the test");
-    let program = folder.path().join("netrig");
-    std::fs::copy(env!("CARGO_BIN_EXE_netrig"), &program).expect("the folder can be written");
-    for path in [folder.path(), &program] {
-        let mode = std::os::unix::fs::PermissionsExt::from_mode(0o755);
-        std::fs::set_permissions(path, mode).expect("it is ours");
-    }
+    let (_folder, program) = open_folder();
     let trace = |method: &str| {
         let mut command = way.inside("near", "setpriv");
         command

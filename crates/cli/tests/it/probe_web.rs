@@ -11,6 +11,9 @@ use netrig_probe::web::answer::Objects;
 use netrig_test_support::skip_unless;
 use serde_json::Value;
 
+use crate::common::as_json;
+use crate::common::machine::has;
+
 fn fetch(url: &str, arguments: &[&str]) -> Output {
     let mut command = Command::new(env!("CARGO_BIN_EXE_netrig"));
     command.args(["probe", "web", url]).args(arguments).output().expect("netrig starts")
@@ -20,7 +23,7 @@ fn fetch(url: &str, arguments: &[&str]) -> Output {
 fn document(url: &str, arguments: &[&str], code: i32) -> Value {
     let output = fetch(url, &[arguments, &["--json"]].concat());
     assert_eq!(output.status.code(), Some(code), "{output:?}");
-    serde_json::from_slice(&output.stdout).unwrap_or_else(|error| panic!("{error}: {output:?}"))
+    as_json(&output)
 }
 
 /// A server for one connection. It reads the request and then calls `does`.
@@ -163,14 +166,6 @@ fn a_web_probe_that_cannot_be_is_refused_in_words() {
         assert_eq!(output.status.code(), Some(code), "{url}: {said}");
         assert!(said.contains(says), "{url}: {said}");
     }
-}
-
-fn has(program: &str) -> bool {
-    let has = Command::new(program).arg("--version").output().is_ok_and(|output| output.status.success());
-    if !has {
-        let _ = writeln!(std::io::stderr(), "skipped: needs {program}");
-    }
-    has
 }
 
 #[test]

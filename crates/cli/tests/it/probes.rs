@@ -299,7 +299,7 @@ fn an_interruption_tells_what_had_been_measured() {
         interrupt(&child, Signal::INT);
         let output = child.wait_with_output().expect("it ends");
         assert_eq!(output.status.code(), Some(130), "{arguments:?}");
-        let told: serde_json::Value = as_json(&output);
+        let told = as_json(&output);
         assert_eq!(told["interrupted"], true);
         let packets = value(&told, section, "packets");
         assert!((1.0..100_000.0).contains(&packets), "{packets}");

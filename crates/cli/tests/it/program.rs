@@ -7,8 +7,9 @@ use std::time::Duration;
 use netrig_store::Store;
 use netrig_test_support::ExperimentText;
 
+use crate::common::far_end::interrupt;
 use crate::common::machine::has;
-use crate::common::{netrig, small, text};
+use crate::common::{machine, netrig, small, text};
 
 fn experiment() -> String {
     small()
@@ -21,15 +22,9 @@ fn experiment() -> String {
         .build()
 }
 
-fn folder_with(name: &str, text: &str) -> tempfile::TempDir {
-    let folder = tempfile::tempdir().expect("a folder for the test");
-    std::fs::write(folder.path().join(name), text).expect("the folder can be written");
-    folder
-}
-
 #[test]
 fn a_run_prints_decides_and_leaves_a_report() {
-    let folder = folder_with("small.toml", &experiment());
+    let folder = machine::folder("small", &experiment());
     let output = netrig(folder.path(), &["run", "small.toml"]);
     let out = text(&output.stdout);
     assert!(output.status.success(), "{out}{}", text(&output.stderr));
@@ -76,7 +71,7 @@ fn traced() -> String {
 /// (`GLIBC_TUNABLES`): the JSON document, the exported table and figure, every stored time series, and every stored and
 /// shown time line.
 fn everything_of(jobs: &str, tunables: &str) -> Vec<String> {
-    let folder = folder_with("traced.toml", &traced());
+    let folder = machine::folder("traced", &traced());
     let run = |arguments: &str| {
         let output = Command::new(env!("CARGO_BIN_EXE_netrig"))
             .args(arguments.split(' '))
@@ -127,7 +122,7 @@ fn the_same_bytes_without_fma() {
 
 #[test]
 fn a_wrong_request_exits_with_2_and_one_clear_sentence() {
-    let folder = folder_with("bad.toml", &experiment().replace("\"2 Mbit/s\"]", "\"2 Mb\"]"));
+    let folder = machine::folder("bad", &experiment().replace("\"2 Mbit/s\"]", "\"2 Mb\"]"));
     for (arguments, wanted) in [
         (vec!["run", "bad.toml"], "did you mean Mbit/s?"),
         (vec!["run", "nothing.toml"], "there is no file and no study `nothing.toml`"),
@@ -150,8 +145,7 @@ fn a_wrong_request_exits_with_2_and_one_clear_sentence() {
 
 #[test]
 fn claims_that_are_not_supported_exit_with_1_if_required() {
-    let folder =
-        folder_with("small.toml", &experiment().replace("expect = \"greater\"", "expect = \"less\""));
+    let folder = machine::folder("small", &experiment().replace("expect = \"greater\"", "expect = \"less\""));
     assert_eq!(netrig(folder.path(), &["run", "small.toml"]).status.code(), Some(0));
     let output = netrig(folder.path(), &["run", "small.toml", "--require-claims"]);
     assert_eq!(output.status.code(), Some(1), "{}", text(&output.stdout));
@@ -192,7 +186,7 @@ fn long_sweep() -> String {
 #[cfg(unix)]
 #[test]
 fn ctrl_c_keeps_what_was_done_and_exits_with_130() {
-    let folder = folder_with("small.toml", &long_sweep());
+    let folder = machine::folder("small", &long_sweep());
     let child = Command::new(env!("CARGO_BIN_EXE_netrig"))
         .args(["run", "small.toml"])
         .current_dir(folder.path())
@@ -205,8 +199,7 @@ fn ctrl_c_keeps_what_was_done_and_exits_with_130() {
     while runs().unwrap_or(0) == 0 {
         std::thread::sleep(Duration::from_millis(5));
     }
-    let id = rustix::process::Pid::from_child(&child);
-    rustix::process::kill_process(id, rustix::process::Signal::INT).expect("our own child");
+    interrupt(&child, rustix::process::Signal::INT);
     let output = child.wait_with_output().expect("it ends");
     let (out, error) = (text(&output.stdout), text(&output.stderr));
     assert_eq!(output.status.code(), Some(130), "{out}{error}");
@@ -220,7 +213,7 @@ fn ctrl_c_keeps_what_was_done_and_exits_with_130() {
 
 #[test]
 fn a_reader_that_goes_away_is_no_crash() {
-    let folder = folder_with("small.toml", &experiment());
+    let folder = machine::folder("small", &experiment());
     for arguments in [&["run", "small.toml"][..], &["show", "profile", "linux"], &["schema"], &["list"]] {
         let mut child = Command::new(env!("CARGO_BIN_EXE_netrig"))
             .args(arguments)
@@ -237,7 +230,7 @@ fn a_reader_that_goes_away_is_no_crash() {
 
 #[test]
 fn what_the_simulator_cannot_run_is_said_before_anything_runs() {
-    let folder = folder_with("small.toml", &experiment().replace("kind = \"tcp\"", "kind = \"mptcp\""));
+    let folder = machine::folder("small", &experiment().replace("kind = \"tcp\"", "kind = \"mptcp\""));
     let check = netrig(folder.path(), &["check", "small.toml"]);
     let wanted = "the simulator has no Multipath TCP, and flow `transfer` wants it";
     assert!(text(&check.stdout).contains(wanted), "{}", text(&check.stdout));
@@ -246,7 +239,7 @@ fn what_the_simulator_cannot_run_is_said_before_anything_runs() {
     let out = text(&run.stdout).split_whitespace().collect::<Vec<_>>().join(" ");
     assert!(out.contains(wanted) && out.contains("0 runs made"), "{out}{}", text(&run.stderr));
     let of_kernels = experiment().replace("kind = \"tcp\"", "kind = \"tcp\"\ncongestion = \"bbr\"");
-    let folder = folder_with("small.toml", &of_kernels);
+    let folder = machine::folder("small", &of_kernels);
     let check = netrig(folder.path(), &["check", "small.toml"]);
     let wanted = "the simulator has no congestion control `bbr` (transport `tcp`); it has tahoe, reno, cubic, scalable";
     assert!(text(&check.stdout).contains(wanted), "{}", text(&check.stdout));
@@ -255,7 +248,7 @@ fn what_the_simulator_cannot_run_is_said_before_anything_runs() {
 /// Every command can read the store after runs of a part of a study.
 #[test]
 fn every_verb_reads_what_a_run_left() {
-    let folder = folder_with("small.toml", &experiment());
+    let folder = machine::folder("small", &experiment());
     let ok = |arguments: &[&str]| {
         let output = netrig(folder.path(), arguments);
         let out = text(&output.stdout);
@@ -281,7 +274,7 @@ fn every_verb_reads_what_a_run_left() {
 
 #[test]
 fn the_json_document_keeps_its_contract_and_files_keep_theirs() {
-    let folder = folder_with("small.toml", &experiment());
+    let folder = machine::folder("small", &experiment());
     let json = |text: &str| serde_json::from_str::<serde_json::Value>(text).expect("JSON");
     let contract = json(include_str!("../../../lab/report/schema/results.schema.json"));
     let contract = jsonschema::validator_for(&contract).expect("a schema");
@@ -301,7 +294,7 @@ fn a_report_needs_no_right_to_write() {
     if !rustix::process::geteuid().is_root() {
         return println!("skipped: needs root");
     }
-    let folder = folder_with("small.toml", &experiment());
+    let folder = machine::folder("small", &experiment());
     assert!(netrig(folder.path(), &["run", "small.toml"]).status.success());
     let mode = |path: &Path, bits| {
         std::fs::set_permissions(path, std::fs::Permissions::from_mode(bits)).expect("our own file");

@@ -8,10 +8,11 @@ use netrig_test_support::{ExperimentText, skip_unless};
 use serde_json::Value;
 
 use crate::common::machine::{can, folder};
-use crate::common::{netrig, text};
+use crate::common::{netrig, text, time_lines};
 
-/// A folder with an experiment: a tester and a server on a cable, and the text `rest`.
-fn experiment(duration: &str, rest: &str) -> tempfile::TempDir {
+/// A folder with an experiment: a tester and a server on a cable, the text `rest`, and responses, each with its name,
+/// its subject and its metric.
+fn experiment(duration: &str, rest: &str, responses: &[(&str, &str, &str)]) -> tempfile::TempDir {
     let file = ExperimentText::new("served", duration)
         .table("replications", "count = 1")
         .link("lan", "tester server", r#"kind = "direct""#)
@@ -20,10 +21,9 @@ fn experiment(duration: &str, rest: &str) -> tempfile::TempDir {
             "tester server",
             r#"application = { kind = "cbr", interval = "20 ms", size = "100 B" }"#,
         )
-        .response("loss", "flow.beside", "datagram_loss")
-        .text(rest)
-        .build();
-    folder("served", &file)
+        .response("loss", "flow.beside", "datagram_loss");
+    let file = responses.iter().fold(file, |file, (name, of, metric)| file.response(name, of, metric));
+    folder("served", &file.text(rest).build())
 }
 
 fn run(folder: &Path, more: &[&str]) -> (Option<i32>, Value, String) {
@@ -35,14 +35,6 @@ fn run(folder: &Path, more: &[&str]) -> (Option<i32>, Value, String) {
 
 fn value(document: &Value, response: &str) -> Option<f64> {
     document["points"][0]["responses"][response]["runs"][0]["value"].as_f64()
-}
-
-/// The time line of the only run, as `netrig show` prints it.
-fn time_line(folder: &Path) -> String {
-    let list = text(&netrig(folder, &["list"]).stdout);
-    let is_id = |word: &&str| word.len() == 12 && word.bytes().all(|byte| byte.is_ascii_hexdigit());
-    let id = list.split_whitespace().find(is_id).unwrap_or_else(|| panic!("no run: {list}"));
-    text(&netrig(folder, &["show", "run", id]).stdout)
 }
 
 fn nothing_is_left(folder: &Path) {
@@ -70,10 +62,11 @@ fn what_runs_on_a_node_is_bound_to_its_processors() {
             "[node.tester]\n[node.server]\ncpus = [0]\n\
              application = {{ kind = \"program\", command = [\"sh\", \"-c\", '''{script}'''], ready = \"says:ready\" }}\n"
         ),
+        &[],
     );
     let (code, document, told) = run(folder.path(), &[]);
     assert_eq!(code, Some(0), "{told}");
-    let line = time_line(folder.path());
+    let line = time_lines(folder.path());
     let bound: Vec<_> =
         line.lines().filter_map(|line| line.split_once("sh: ")).map(|(_, said)| said).collect();
     let lists = |who: &str| -> Vec<&str> {
@@ -93,10 +86,10 @@ fn what_runs_on_a_node_is_bound_to_its_processors() {
 
 #[test]
 fn in_virtual_time_processors_bind_nothing() {
-    let folder = experiment("500 ms", "[node.tester]\n[node.server]\ncpus = [0, 1023]\n");
+    let folder = experiment("500 ms", "[node.tester]\n[node.server]\ncpus = [0, 1023]\n", &[]);
     let ended = netrig(folder.path(), &["run", "served.toml", "--on", "sim", "--traces"]);
     assert!(ended.status.success(), "{}", text(&ended.stderr));
-    let line = time_line(folder.path());
+    let line = time_lines(folder.path());
     assert!(line.contains("`cpus` of node server have no effect here"), "{line}");
     let file = folder.path().join("served.toml");
     let whole = std::fs::read_to_string(&file).expect("it was written");
@@ -117,32 +110,18 @@ fn programs_are_prepared_watched_and_counted() {
 application = { kind = "program", command = ["python3", "send.py", "{address:server}"], files = { "send.py" = { file = "send.py" } } }
 [node.server]
 application = { kind = "program", command = ["python3", "serve.py"], ready = "udp:7000", before = [["sh", "-c", "echo prepared in $PWD; echo 7 > begun"], ["sh", "-c", "test -f begun"]], files = { "serve.py" = { file = "serve.py" } }, counters = { command = ["cat", "{folder}/counts"], names = ["turns", "a.b:c"], every = "200 ms" } }
-[response.cpu]
-of = "node.server"
-metric = "program_cpu"
-[response.cpu_max]
-of = "node.server"
-metric = "program_cpu_max"
-[response.memory]
-of = "node.server"
-metric = "program_memory"
-[response.queue]
-of = "node.server"
-metric = "program_udp_queue_max"
-[response.drops]
-of = "node.server"
-metric = "program_udp_drops"
-[response.turns]
-of = "node.server.counter.turns"
-metric = "counter_growth"
-[response.turns_in_time]
-of = "node.server.counter.turns"
-metric = "counter_rate"
-[response.still]
-of = "node.server.counter.a.b:c"
-metric = "counter_growth"
 "#;
-    let folder = experiment("2 s", served);
+    let responses = [
+        ("cpu", "node.server", "program_cpu"),
+        ("cpu_max", "node.server", "program_cpu_max"),
+        ("memory", "node.server", "program_memory"),
+        ("queue", "node.server", "program_udp_queue_max"),
+        ("drops", "node.server", "program_udp_drops"),
+        ("turns", "node.server.counter.turns", "counter_growth"),
+        ("turns_in_time", "node.server.counter.turns", "counter_rate"),
+        ("still", "node.server.counter.a.b:c", "counter_growth"),
+    ];
+    let folder = experiment("2 s", served, &responses);
     let serve = r#"
 import os, socket
 unread = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
@@ -180,7 +159,7 @@ while True:
     assert!(of("queue") > 500.0 && of("drops") >= 1.0, "{document:#}");
     assert!(of("turns") > 0.0 && (of("turns") / 2.0 - of("turns_in_time")).abs() < 1e-6, "{document:#}");
     assert_eq!(of("still"), 0.0);
-    let line = time_line(folder.path());
+    let line = time_lines(folder.path());
     assert!(line.contains("sh: prepared in") || line.contains("python3: prepared in"), "{line}");
     assert!(line.contains("python3: turns grew by") && !line.contains("a.b:c grew"), "{line}");
     nothing_is_left(folder.path());
@@ -192,11 +171,11 @@ fn what_fails_before_a_program_or_of_its_counters_is_told() {
     let told_of = |program: &str| {
         let node =
             format!("[node.tester]\n[node.server]\napplication = {{ kind = \"program\", {program} }}\n");
-        let folder = experiment("500 ms", &node);
+        let folder = experiment("500 ms", &node, &[]);
         let (code, document, told) = run(folder.path(), &[]);
         assert_eq!(code, Some(1), "{told}");
         nothing_is_left(folder.path());
-        document.to_string() + &told + &time_line(folder.path())
+        document.to_string() + &told + &time_lines(folder.path())
     };
     let failed =
         told_of("command = [\"sleep\", \"1000\"], before = [[\"sh\", \"-c\", \"echo no room; exit 4\"]]");
@@ -219,6 +198,7 @@ fn a_counter_or_a_file_that_there_is_not_is_refused_where_it_stands() {
         "[node.tester]\n[node.server]\napplication = { kind = \"program\", command = [\"true\"], \
          counters = { command = [\"true\"], names = [\"requests\"] } }\n[response.r]\nof = \"node.server.counter.request\"\n\
          metric = \"counter_growth\"\n",
+        &[],
     );
     let check = || text(&netrig(folder.path(), &["check", "served.toml"]).stderr);
     let told = check();
@@ -286,20 +266,14 @@ ready = "sip:{over}"
 before = [{before}]
 files = {{ {files} }}
 counters = {{ command = ["kamcmd", "-s", "unixs:{{folder}}/ctl", "stats.fetch", "all"], names = ["core.rcv_requests_register", "registrar.accepted_regs"] }}
-[response.cpu]
-of = "node.server"
-metric = "program_cpu"
-[response.memory]
-of = "node.server"
-metric = "program_memory"
-[response.requests]
-of = "node.server.counter.core.rcv_requests_register"
-metric = "counter_growth"
-[response.accepted]
-of = "node.server.counter.registrar.accepted_regs"
-metric = "counter_growth"
 "#
         ),
+        &[
+            ("cpu", "node.server", "program_cpu"),
+            ("memory", "node.server", "program_memory"),
+            ("requests", "node.server.counter.core.rcv_requests_register", "counter_growth"),
+            ("accepted", "node.server.counter.registrar.accepted_regs", "counter_growth"),
+        ],
     );
     with_files_of_the_study(folder.path());
     folder
@@ -308,7 +282,7 @@ metric = "counter_growth"
 /// Runs the experiment. Returns the numbers of requests and of accepted registrations.
 fn served(folder: &tempfile::TempDir) -> [f64; 2] {
     let (code, document, told) = run(folder.path(), &[]);
-    let line = || time_line(folder.path());
+    let line = || time_lines(folder.path());
     assert_eq!(code, Some(0), "{told} {document:#} {}", line());
     let of = |response: &str| {
         value(&document, response).unwrap_or_else(|| panic!("{response}: {document:#} {}", line()))

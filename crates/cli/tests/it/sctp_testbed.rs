@@ -4,14 +4,12 @@
 
 use std::io::Write;
 use std::process::Command;
-use std::sync::atomic::AtomicBool;
 
-use netrig_core::{Frame, Instant, Note, Sample, Sink, Subject, pcapng};
-use netrig_experiment::RunOutcome;
-use netrig_test_support::{ExperimentText, skip_unless};
+use netrig_core::{Instant, Sample, Subject};
+use netrig_test_support::{ExperimentText, Tape, skip_unless};
 use serde_json::Value;
 
-use crate::common::carried_out::{carry_out, run};
+use crate::common::carried_out::recorded;
 use crate::common::machine::{can, folder};
 use crate::common::spoilt;
 use crate::common::text;
@@ -36,7 +34,7 @@ fn one_path() -> String {
         .build()
 }
 
-/// Two hosts with two lines.
+/// Two hosts with two lines, and web traffic over SCTP.
 fn two_lines(name: &str, duration: &str) -> ExperimentText {
     ExperimentText::new(name, duration)
         .with(r#"sample_every = "100 ms""#)
@@ -44,6 +42,14 @@ fn two_lines(name: &str, duration: &str) -> ExperimentText {
         .nodes("a b")
         .fifo("primary", "a b", ("1 Mbit/s", "20 ms", 20), "")
         .fifo("alternate", "a b", ("1 Mbit/s", "20 ms", 20), "")
+        .flow(
+            "bulk",
+            "a b",
+            r#"transport = "sctp",
+            application = { kind = "web", interarrival = { constant = "20 ms" },
+            size = { constant = "1000 B" } }"#,
+        )
+        .response("goodput", "flow.bulk", "goodput")
 }
 
 /// Two paths. The first is down for 6 s from 5 s on. The time-out is 0.5 s and doubles. After three consecutive
@@ -57,14 +63,6 @@ fn two_paths() -> String {
             potentially_failed = false, retransmit_to = "same-path""#,
         )
         .table("[event]", r#"at = "5 s", link = "primary", do = { down_for = "6 s" }"#)
-        .flow(
-            "bulk",
-            "a b",
-            r#"transport = "sctp",
-            application = { kind = "web", interarrival = { constant = "20 ms" },
-            size = { constant = "1000 B" } }"#,
-        )
-        .response("goodput", "flow.bulk", "goodput")
         .build()
 }
 
@@ -73,72 +71,15 @@ fn switched() -> String {
     two_lines("switched", "3 s")
         .table("transport.sctp", r#"kind = "sctp", profile = "rfc", paths = ["primary", "alternate"]"#)
         .table("[event]", r#"at = "1.5 s", node = "a", do = { primary = "alternate" }"#)
-        .flow(
-            "bulk",
-            "a b",
-            r#"transport = "sctp",
-            application = { kind = "web", interarrival = { constant = "20 ms" },
-            size = { constant = "1000 B" } }"#,
-        )
-        .response("goodput", "flow.bulk", "goodput")
         .build()
 }
 
-/// The samples and notes of a run, and the frames that passed the interfaces of its first node.
-struct Tape {
-    samples: Vec<(Subject, Sample)>,
-    notes: Vec<Note>,
-    capture: Vec<u8>,
-    frames: u32,
-}
-
-impl Tape {
-    fn new() -> Self {
-        let mut capture = Vec::new();
-        pcapng::section(&mut capture, "test", "");
-        ["primary", "alternate"]
-            .into_iter()
-            .for_each(|name| pcapng::interface(&mut capture, pcapng::LinkType::RawIp, (name, ""), 0));
-        Self { samples: Vec::new(), notes: Vec::new(), capture, frames: 0 }
-    }
-
-    /// The times of these events on a path.
-    fn moments(&self, quantity: &str, path: u8) -> Vec<Instant> {
-        let of = |(subject, sample): &&(Subject, Sample)| {
-            *subject == Subject::Path(0, path) && sample.quantity.name == quantity
-        };
-        self.samples.iter().filter(of).map(|(_, sample)| sample.at).collect()
-    }
-}
-
-impl Sink for Tape {
-    fn sample(&mut self, subject: Subject, sample: Sample) {
-        self.samples.push((subject, sample));
-    }
-
-    fn note(&mut self, note: Note) {
-        self.notes.push(note);
-    }
-
-    fn wants_notes(&self) -> bool {
-        true
-    }
-
-    fn wants_frames(&self, node: u32) -> bool {
-        node == 0
-    }
-
-    fn frame(&mut self, frame: &Frame<'_>) {
-        self.frames += 1;
-        pcapng::packet(&mut self.capture, frame.link, 0, frame);
-    }
-}
-
-/// Runs a point of an experiment in namespaces.
-fn run_in_namespaces(experiment: &str, point: usize) -> (Tape, RunOutcome) {
-    let mut tape = Tape::new();
-    let outcome = carry_out(&run(experiment, point), &mut tape, &AtomicBool::new(false));
-    (tape, outcome.unwrap_or_else(|error| panic!("{error}")))
+/// The times of these events on a path.
+fn moments(tape: &Tape, quantity: &str, path: u8) -> Vec<Instant> {
+    let of = |(subject, sample): &&(Subject, Sample)| {
+        *subject == Subject::Path(0, path) && sample.quantity.name == quantity
+    };
+    tape.samples().iter().filter(of).map(|(_, sample)| sample.at).collect()
 }
 
 /// The value of a response on a substrate at the point with this level.
@@ -176,20 +117,20 @@ fn a_busy_line_carries_as_much_in_real_time_as_in_the_simulator() {
 #[test]
 fn a_path_is_given_up_after_the_time_outs_that_the_constants_say() {
     skip_unless!(can(&[]));
-    let (tape, outcome) = run_in_namespaces(&two_paths(), 0);
+    let (tape, outcome) = recorded(&two_paths(), Tape::at(vec![0]));
     let expiries: Vec<f64> =
-        tape.moments("path_timeout", 0).iter().map(|at| at.since(Instant::ZERO).as_secs_f64()).collect();
+        moments(&tape, "path_timeout", 0).iter().map(|at| at.since(Instant::ZERO).as_secs_f64()).collect();
     let [first, second, third] = expiries[..] else { panic!("{expiries:?}: {outcome:?}") };
     assert!(first > 5.4, "0.5 s after the last packet that was sent before 5 s at the earliest: {first}");
     for (span, wanted) in [(second - first, 1.0), (third - second, 2.0)] {
         // A timer never expires early. Its lateness depends on the machine.
         assert!((wanted..wanted * 1.1).contains(&span), "{expiries:?}");
     }
-    let failed = tape.moments("path_failed", 0);
-    let switched = tape.moments("data_path", 1);
+    let failed = moments(&tape, "path_failed", 0);
+    let switched = moments(&tape, "data_path", 1);
     assert_eq!(failed.iter().map(|at| at.since(Instant::ZERO).as_secs_f64()).collect::<Vec<_>>(), [third]);
     assert_eq!(switched, failed);
-    let words: Vec<_> = tape.notes.iter().map(|note| note.text.as_str()).collect();
+    let words: Vec<_> = tape.notes().iter().map(|note| note.text.as_str()).collect();
     assert!(words.iter().any(|words| words.starts_with("T3-rtx on primary, RTO 1.000 s")), "{words:?}");
     assert!(words.contains(&"new data goes over alternate"), "{words:?}");
     tshark_understands(&tape, outcome.balance.offered);
@@ -198,10 +139,10 @@ fn a_path_is_given_up_after_the_time_outs_that_the_constants_say() {
 #[test]
 fn a_switch_of_the_primary_path_happens_at_its_time() {
     skip_unless!(can(&[]));
-    let (tape, _) = run_in_namespaces(&switched(), 0);
-    let [switched] = tape.moments("data_path", 1)[..] else { panic!("{:?}", tape.notes) };
+    let (tape, _) = recorded(&switched(), Tape::at(vec![0]));
+    let [switched] = moments(&tape, "data_path", 1)[..] else { panic!("{:?}", tape.notes()) };
     assert!((1.5..1.6).contains(&switched.since(Instant::ZERO).as_secs_f64()), "{switched}");
-    let words: Vec<_> = tape.notes.iter().map(|note| note.text.as_str()).collect();
+    let words: Vec<_> = tape.notes().iter().map(|note| note.text.as_str()).collect();
     assert_eq!(words.first(), Some(&"carried by netrig's own SCTP, over IP"));
     assert!(words.contains(&"the primary path is alternate"), "{words:?}");
 }
@@ -210,7 +151,7 @@ fn a_switch_of_the_primary_path_happens_at_its_time() {
 fn tshark_understands(tape: &Tape, offered: u64) {
     let folder = tempfile::tempdir().expect("a folder for the test");
     let file = folder.path().join("test.pcapng");
-    std::fs::write(&file, &tape.capture).expect("the folder can be written");
+    std::fs::write(&file, tape.capture(0)).expect("the folder can be written");
     let count = |filter: &str| {
         let mut tshark = Command::new("tshark");
         tshark.args([
@@ -231,7 +172,7 @@ fn tshark_understands(tape: &Tape, offered: u64) {
         let _ = writeln!(std::io::stderr(), "skipped in part: needs tshark");
         return;
     };
-    assert_eq!(sctp, tape.frames as usize);
+    assert_eq!(sctp, tape.all_frames().len());
     assert!(sctp > 400 && sctp as u64 <= offered, "{sctp} of {offered}");
     assert_eq!(count("sctp.chunk_type == 0 && ip.addr == 10.0.0.5").map(|data| data > 50), Some(true));
     for wrong in [

@@ -11,10 +11,11 @@ use netrig_probe::greeting::{ClientGreeting, ServerGreeting};
 use netrig_probe::{MOST_PROBES, receiver};
 use netrig_sip::location::{Kind, Question};
 use netrig_sip_net::dns::message::query;
-use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+use netrig_test_support::skip_unless;
 use serde_json::{Value, json};
 
 use crate::common::far_end::FarEnd;
+use crate::common::machine::can_open;
 use crate::common::sip_server::SipServer;
 use crate::common::words;
 
@@ -80,12 +81,7 @@ fn contacts_take_no_more_than_their_bound() {
 /// 120 MB in total.
 #[test]
 fn half_messages_take_no_more_than_their_bound() {
-    let limit = getrlimit(Resource::Nofile);
-    setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, ..limit }).unwrap();
-    if limit.maximum.is_some_and(|most| most < 6000) {
-        eprintln!("skipped: needs 6000 open files");
-        return;
-    }
+    skip_unless!(can_open(6000));
     // An eighth of the connections is reserved for those that have carried no message.
     let server =
         SipServer::start(&["uas", "--listen", "tcp:127.0.0.1:0", "--max-connections", "16000", "--json"]);
@@ -170,12 +166,7 @@ fn delayed_answers_of_a_dns_server_are_bounded() {
 /// of 64 MB in total.
 #[test]
 fn half_questions_and_unread_answers_of_a_dns_server_take_no_more_than_their_bound() {
-    let limit = getrlimit(Resource::Nofile);
-    setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, ..limit }).unwrap();
-    if limit.maximum.is_some_and(|most| most < 3000) {
-        eprintln!("skipped: needs 3000 open files");
-        return;
-    }
+    skip_unless!(can_open(3000));
     let folder = tempfile::tempdir().unwrap();
     let zone = folder.path().join("zone");
     let records = (0..3700).map(|number| format!("many.test A 10.0.{}.{}\n", number / 256, number % 256));

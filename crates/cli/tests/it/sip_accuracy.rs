@@ -7,12 +7,13 @@ use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use netrig_core::capture::read;
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::process::Signal;
 use serde_json::Value;
 
 use crate::common;
 use crate::common::as_json;
 use crate::common::capture::Capture;
+use crate::common::far_end::interrupt;
 use crate::common::sip_server::SipServer;
 
 /// Length of a UDP header, bytes.
@@ -76,7 +77,7 @@ fn captured(delay: &str, rate: u32, seconds: u32) -> Option<(Value, Vec<Seen>)> 
     // Wait until the last packets are in the file.
     std::thread::sleep(Duration::from_secs(1));
     let calls = calls(&capture.end());
-    let told: Value = as_json(&output);
+    let told = as_json(&output);
     if told["valid"] != true {
         eprintln!("skipped: {}", told["faults"][0]);
         return None;
@@ -144,23 +145,21 @@ fn arrivals_are_those_that_were_asked_for() {
 
 #[test]
 fn a_tester_that_is_starved_says_so() {
-    let server = SipServer::start(&["uas", "--listen", "udp:127.0.0.1:0"]);
-    let target = format!("udp:{}", server.address("udp"));
+    let (_server, target) = SipServer::answering();
     let load = ["sip", "load", &target, "--rate", "1000/s", "--for", "2s", "--cpus", "1", "--json"];
     let mut command = Command::new(env!("CARGO_BIN_EXE_netrig"));
     let mut tester =
         command.args(load).stdout(Stdio::piped()).stderr(Stdio::null()).spawn().expect("netrig starts");
-    let pid = Pid::from_raw(tester.id().cast_signed()).unwrap();
     // The tester runs during a tenth of the time.
     while tester.try_wait().unwrap().is_none() {
         for (signal, span) in [(Signal::STOP, 90), (Signal::CONT, 10)] {
-            kill_process(pid, signal).unwrap();
+            interrupt(&tester, signal);
             std::thread::sleep(Duration::from_millis(span));
         }
     }
     let output = tester.wait_with_output().unwrap();
     assert_eq!(output.status.code(), Some(3));
-    let told: Value = as_json(&output);
+    let told = as_json(&output);
     assert_eq!(told["valid"], false);
     assert!(told["faults"][0].as_str().unwrap().contains("the tester was the limit"), "{}", told["faults"]);
 }

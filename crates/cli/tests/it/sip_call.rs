@@ -8,10 +8,12 @@ use std::sync::{Arc, Mutex};
 
 use netrig_sip::digest::{DigestCredentials, Secret};
 use netrig_sip::{Method, Name, Request};
+use netrig_test_support::skip_unless;
 use serde_json::Value;
 
 use crate::common::as_json;
 use crate::common::free_port::free_port;
+use crate::common::machine::has;
 use crate::common::sip_peer::{SipPeer, response};
 use crate::common::sip_server::SipServer;
 use crate::common::terminal::Terminal;
@@ -27,8 +29,7 @@ fn call(arguments: &[&str]) -> (i32, Value) {
         .args(["--json", "--hold", "50ms"])
         .env(PASSWORD, "zanzibar");
     let out = command.output().unwrap();
-    let told = serde_json::from_slice(&out.stdout);
-    (out.status.code().unwrap(), told.unwrap_or_else(|_| panic!("{}", String::from_utf8_lossy(&out.stderr))))
+    (out.status.code().unwrap(), as_json(&out))
 }
 
 /// The messages in order, as methods and statuses, without retransmissions. `>` marks sent and `<` received messages.
@@ -76,15 +77,8 @@ fn who_is_challenged_proves_who_it_is() {
     std::fs::write(&users, "alice,zanzibar\n").unwrap();
     std::fs::set_permissions(&users, std::fs::Permissions::from_mode(0o600)).unwrap();
     let users = users.to_str().unwrap();
-    let server = SipServer::start(&[
-        "registrar",
-        "--listen",
-        "udp:127.0.0.1:0",
-        "--users-file",
-        users,
-        "--digest",
-        "sha-256",
-    ]);
+    let registrar = format!("registrar --listen udp:127.0.0.1:0 --users-file {users} --digest sha-256");
+    let server = SipServer::start(&words(&registrar));
     let address = server.address("udp");
     let (target, from) = (format!("udp:{address}"), format!("sip:alice@{address}"));
     let script = folder.path().join("register.txt");
@@ -200,7 +194,7 @@ fn a_script_sends_what_is_wrong() {
     let mut command = Command::new(env!("CARGO_BIN_EXE_netrig"));
     command.args(["sip", "call", &target, "--json", "--script", script.to_str().unwrap()]);
     let out = command.args(["--header", "X-Test: 1"]).output().unwrap();
-    let told: Value = as_json(&out);
+    let told = as_json(&out);
     assert_eq!(out.status.code(), Some(0), "{told}");
     let messages = told["messages"].as_array().unwrap();
     let options = &messages[0];
@@ -240,10 +234,7 @@ fn silence_is_not_held() {
 
 #[test]
 fn a_user_agent_of_sipp_is_called() {
-    if Command::new("sipp").arg("-v").output().is_err() {
-        eprintln!("skipped: needs sipp");
-        return;
-    }
+    skip_unless!(has("sipp"));
     let (port, folder) = (free_port(), tempfile::tempdir().unwrap());
     let port = port.to_string();
     let mut command = Command::new("sipp");
@@ -259,8 +250,7 @@ fn a_user_agent_of_sipp_is_called() {
 
 #[test]
 fn keys_compose_send_and_hang_up() {
-    let server = SipServer::start(&["uas", "--listen", "udp:127.0.0.1:0"]);
-    let target = format!("udp:{}", server.address("udp"));
+    let (_server, target) = SipServer::answering();
     let folder = tempfile::tempdir().unwrap();
     let editor = folder.path().join("editor.sh");
     std::fs::write(&editor, "#!/bin/sh\nsed -i 's/^Max-Forwards: .*/Max-Forwards: 5/' \"$1\"\n").unwrap();

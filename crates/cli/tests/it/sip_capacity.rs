@@ -72,7 +72,7 @@ fn assert_holds(told: &Value, known: f64) {
 fn a_capacity_is_found_and_its_steps_are_told() {
     let (target, folder) = (limited(), tempfile::tempdir().unwrap());
     let output = common::netrig(folder.path(), &[&arguments(&target)[..], &["--json"]].concat());
-    let told: Value = as_json(&output);
+    let told = as_json(&output);
     if is_of_the_tester(&told) {
         return assert_eq!(output.status.code(), Some(3));
     }
@@ -111,7 +111,7 @@ fn a_search_goes_on_from_its_journal() {
     killed.wait().unwrap();
     let before: Value = serde_json::from_str(&std::fs::read_to_string(&journal).unwrap()).unwrap();
     let output = common::netrig(folder.path(), &all);
-    let told: Value = as_json(&output);
+    let told = as_json(&output);
     assert!(text(&output.stderr).contains("the search goes on from there"), "{}", text(&output.stderr));
     let kept = before["journal"]["entries"].as_array().unwrap();
     assert!(told["journal"]["entries"].as_array().unwrap().starts_with(kept));
@@ -170,7 +170,7 @@ fn without_any_answer_the_first_step_ends_the_search() {
         let asked = [&["sip", "capacity", target, "--scenario", scenario][..], &quick].concat();
         let output = common::netrig(folder.path(), &asked);
         assert_eq!(output.status.code(), Some(1), "{}", text(&output.stderr));
-        let told: Value = as_json(&output);
+        let told = as_json(&output);
         let sentence = told["sentence"].as_str().unwrap();
         assert!(sentence.starts_with("no answer") && sentence.contains(words), "{sentence}");
         assert_eq!(told["journal"]["entries"].as_array().unwrap().len(), 1, "{sentence}");

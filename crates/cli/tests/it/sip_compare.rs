@@ -50,7 +50,7 @@ fn a_slower_server_is_worse_and_an_exit_code() {
     lasting(folder, "before.json", &load, 20_000.0);
     lasting(folder, "now.json", &load, 25_000.0);
     let output = netrig(folder, &["sip", "compare", "before.json", "now.json", "--json"]);
-    let told: Value = as_json(&output);
+    let told = as_json(&output);
     let index =
         |name: &str| told["indices"].as_array().unwrap().iter().find(|index| index["name"] == name).unwrap();
     let registration = index("registration, mean");
@@ -118,7 +118,7 @@ fn what_is_answered_after_the_last_arrival_is_compared() {
     now["seconds"].as_array_mut().unwrap().push(last);
     std::fs::write(folder.join("now.json"), now.to_string()).unwrap();
     let output = netrig(folder, &["sip", "compare", "before.json", "now.json", "--json"]);
-    let told: Value = as_json(&output);
+    let told = as_json(&output);
     assert_eq!((output.status.code(), &told["worse"]), (Some(2), &json!(false)), "{told}");
     let open = told["open"].as_array().unwrap();
     assert!(

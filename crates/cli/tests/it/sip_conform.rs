@@ -6,7 +6,7 @@ use std::process::{Command, Output};
 use serde_json::Value;
 
 use crate::common::sip_server::{PASSWORD_ENV, SipServer};
-use crate::common::{text, words};
+use crate::common::{as_json, text, words};
 
 fn conform(folder: &Path, arguments: &[&str]) -> Output {
     let mut command = Command::new(env!("CARGO_BIN_EXE_netrig"));
@@ -22,7 +22,7 @@ fn document(server: &SipServer, transport: &str, arguments: &[&str]) -> Value {
         folder.path(),
         &[&[&*target, "--domain", "lab.test", "--password-env", PASSWORD_ENV, "--json"], arguments].concat(),
     );
-    serde_json::from_slice(&output.stdout).unwrap_or_else(|error| panic!("{error}: {}", text(&output.stderr)))
+    as_json(&output)
 }
 
 const NONE: [(&str, &str); 0] = [];
@@ -101,19 +101,9 @@ fn an_own_redirect_server_passes() {
 
 #[test]
 fn an_own_user_agent_passes() {
-    let arguments = [
-        "uas",
-        "--listen",
-        "udp:127.0.0.1:0",
-        "--listen",
-        "tcp:127.0.0.1:0",
-        "--ring",
-        "900ms",
-        // A call without an ACK is abandoned after 64 times T1.
-        "--t1",
-        "100ms",
-        "--threads",
-    ];
+    // A call without an ACK is abandoned after 64 times T1.
+    let arguments =
+        words("uas --listen udp:127.0.0.1:0 --listen tcp:127.0.0.1:0 --ring 900ms --t1 100ms --threads");
     let passes = |(transport, threads)| {
         let server = SipServer::start(&[&arguments[..], &[threads]].concat());
         let document = document(&server, transport, &["--role", "uas", "--jobs", "4"]);
@@ -130,8 +120,7 @@ fn an_own_user_agent_passes() {
 /// pass.
 #[test]
 fn a_page_tells_what_a_conformance_report_has_to() {
-    let server = SipServer::start(&["uas", "--listen", "udp:127.0.0.1:0"]);
-    let target = format!("udp:{}", server.address("udp"));
+    let (server, target) = SipServer::answering();
     let folder = tempfile::tempdir().unwrap();
     let output =
         conform(folder.path(), &[&target, "--role", "uas", "--group", "options", "--html", "report.html"]);
@@ -200,13 +189,12 @@ fn a_server_is_tested_beside_a_load() {
 /// With `--conform`, a capacity search first reports the result of the conformance test.
 #[test]
 fn a_search_can_begin_with_conformance() {
-    let server = SipServer::start(&["uas", "--listen", "udp:127.0.0.1:0"]);
-    let target = format!("udp:{}", server.address("udp"));
+    let (server, target) = SipServer::answering();
     let mut command = Command::new(env!("CARGO_BIN_EXE_netrig"));
     command.args(["sip", "capacity", &target, "--conform", "--json", "--start", "20/s", "--highest", "20/s"]);
     command.args(["--least", "1s", "--most", "1s", "--confirm", "1s"]);
     let output = command.output().unwrap();
-    let document: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let document = as_json(&output);
     let gate = &document["conformance"];
     assert!(gate["role"] == "uas" && gate["failed"] == serde_json::json!([]), "{gate}");
     assert!(gate["pass"].as_u64() > Some(10), "{gate}");
@@ -219,8 +207,7 @@ fn a_search_can_begin_with_conformance() {
 #[test]
 fn a_server_that_breaks_rules_is_told() {
     // The server has another role than the tested one: it accepts no registrations.
-    let server = SipServer::start(&["uas", "--listen", "udp:127.0.0.1:0"]);
-    let target = format!("udp:{}", server.address("udp"));
+    let (server, target) = SipServer::answering();
     let folder = tempfile::tempdir().unwrap();
     let files = ["--junit", "report.xml", "--messages", "messages.log", "--out", "report.json"];
     let output = conform(

@@ -6,6 +6,7 @@ use std::process::Command;
 
 use serde_json::Value;
 
+use crate::common::as_json;
 use crate::common::kamailio::Kamailio;
 use crate::common::sip_server::{PASSWORD_ENV, SipServer};
 
@@ -22,8 +23,7 @@ fn document(target: &str, domain: &str, listen: &str, arguments: &[&str]) -> Val
     command.args(["--jobs", "10", "--json", "--dns-listen", listen]).args(arguments);
     let output = command.args(["--password-env", PASSWORD_ENV]).env(PASSWORD_ENV, "zanzibar").output();
     let output = output.unwrap();
-    serde_json::from_slice(&output.stdout)
-        .unwrap_or_else(|error| panic!("{error}: {}", String::from_utf8_lossy(&output.stderr)))
+    as_json(&output)
 }
 
 /// Runs the tests against a Kamailio that queries the tester's DNS server. `None` if that is not possible.

@@ -52,12 +52,6 @@ fn assert_keeps(of: &str, document: &Value) {
     contract(of).validate(document).unwrap_or_else(|error| panic!("{}: {error}", error.instance_path()));
 }
 
-fn answering() -> (SipServer, String) {
-    let server = SipServer::start(&["uas", "--listen", "udp:127.0.0.1:0"]);
-    let target = format!("udp:{}", server.address("udp"));
-    (server, target)
-}
-
 /// With `NETRIG_UPDATE_PAGES=1` the test writes the present schema. If a key is removed or changes its meaning, the
 /// document needs another `format`.
 #[test]
@@ -75,7 +69,7 @@ fn the_schema_that_is_kept_is_the_one_that_is_printed() {
 
 #[test]
 fn a_load_keeps_its_contract() {
-    let (_server, target) = answering();
+    let (_server, target) = SipServer::answering();
     let quick = ["--count", "20", "--rate", "50/s", "--for", "1s", "--warm-up", "100ms"];
     let calls = told(&[&["load", &*target, "--hold", "20ms"][..], &quick].concat());
     assert_keeps("sip-load", &calls);
@@ -90,7 +84,7 @@ fn a_load_keeps_its_contract() {
 
 #[test]
 fn a_search_keeps_its_contract() {
-    let (_server, target) = answering();
+    let (_server, target) = SipServer::answering();
     let options = ["capacity", &*target, "--scenario", "options", "--start", "40/s", "--highest", "50/s"];
     for mode in [
         &["--mode", "sequential", "--success", "90%", "--least", "1s", "--confirm", "1s"][..],

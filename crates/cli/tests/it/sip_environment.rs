@@ -9,14 +9,8 @@ use crate::common::as_json;
 use crate::common::sip_server::SipServer;
 use crate::common::{netrig, text};
 
-fn answering() -> (SipServer, String) {
-    let server = SipServer::start(&["uas", "--listen", "udp:127.0.0.1:0"]);
-    let target = format!("udp:{}", server.address("udp"));
-    (server, target)
-}
-
 fn offered(output: &Output) -> Value {
-    let told: Value = as_json(output);
+    let told = as_json(output);
     told["offered"].clone()
 }
 
@@ -26,7 +20,7 @@ fn written(folder: &Path, file: &str) -> String {
 
 #[test]
 fn what_is_saved_does_the_same_again_and_flags_override_it() {
-    let (_server, target) = answering();
+    let (_server, target) = SipServer::answering();
     let folder = tempfile::tempdir().unwrap();
     let folder = folder.path();
     let load = |more: &[&str]| netrig(folder, &[&["sip", "load"][..], more, &["--json"]].concat());
@@ -80,15 +74,15 @@ fn what_is_saved_does_the_same_again_and_flags_override_it() {
         load(&["--environment=one.toml", "--stage", "20/s,1s", "--hold", "0s", "--arrivals", "constant"]);
     let third = offered(&third);
     assert_eq!((&third["pace"], &third["own_span"]), (&Value::from("20/s; constant"), &Value::from(0.0)));
-    let (_other, elsewhere) = answering();
+    let (_other, elsewhere) = SipServer::answering();
     let fourth = load(&[&elsewhere, "--environment", "one.toml"]);
-    let told: Value = as_json(&fourth);
+    let told = as_json(&fourth);
     assert_eq!(told["target"], elsewhere);
 }
 
 #[test]
 fn no_password_is_written() {
-    let (_server, target) = answering();
+    let (_server, target) = SipServer::answering();
     let folder = tempfile::tempdir().unwrap();
     let mut load = std::process::Command::new(env!("CARGO_BIN_EXE_netrig"));
     load.current_dir(folder.path()).env("SECRET", "zanzibar").args(["sip", "load", &target, "--count", "1"]);

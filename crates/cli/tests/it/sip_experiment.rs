@@ -2,46 +2,17 @@
 //! test prints that it was skipped.
 #![cfg(target_os = "linux")]
 
-use netrig_test_support::skip_unless;
+use netrig_test_support::{ExperimentText, skip_unless};
 use serde_json::Value;
 
+use crate::common::kamailio::kamailio_node;
 use crate::common::machine::{can, folder};
 use crate::common::spoilt;
-use crate::common::{netrig, text};
+use crate::common::{netrig, sip_users, text};
 
-/// The text of an experiment: a tester and a server with a line between them. `responses` are the names and metrics of
-/// responses of the SIP flow.
-fn experiment(head: &str, line: &str, flow: &str, responses: &[(&str, &str)]) -> String {
-    let responses: String = responses
-        .iter()
-        .map(|(name, metric)| format!("[response.{name}]\nof = \"flow.users\"\nmetric = {metric}\n"))
-        .collect();
-    format!(
-        r#"
-format = 1
-name = "sip"
-{head}
-[replications]
-count = 1
-[node.tester]
-[node.server]
-[link.line]
-between = ["tester", "server"]
-rate = "100 Mbit/s"
-queue = {{ kind = "fifo", packets = 1000 }}
-{line}
-[transport.udp]
-kind = "udp"
-[transport.tcp]
-kind = "tcp"
-profile = "linux"
-[flow.users]
-from = "tester"
-to = "server"
-{flow}
-{responses}
-"#
-    )
+/// An experiment with these users and these metrics of them as responses with the same names.
+fn experiment(duration: &str, delay: &str, flow: &str, metrics: &[&str]) -> ExperimentText {
+    sip_users("sip", duration, delay, flow).responses("flow.users", metrics)
 }
 
 /// A level in a JSON document, as text in the form of experiment files.
@@ -74,39 +45,27 @@ fn measured(document: &Value, substrate: &str, level: &str, response: &str) -> f
 fn users_meet_the_same_in_a_model_and_in_namespaces() {
     skip_unless!(can(&[]));
     // 32 callees register at the same time, each in two round trips, so all 450 take 1.2 s.
-    let flow = r#"
-start = "2 s"
-stop = "4 s"
+    let flow = r#"start = "2 s", stop = "4 s"
 application = { kind = "sip", scenario = "${scenario}", rate = 40, users = "${users}", population = 50, password = "zanzibar", callee = "${callee}", ring = "100 ms", server = { role = "proxy", record_route = true, digest = "md5" } }"#;
-    let head = r#"
-duration = "5 s"
-[factors]
-scenario = ["register", "call"]
-users = [400]
-callee = ["server", "own"]
-[[points]]
-scenario = "register"
-callee = "server"
-[[points]]
-scenario = "call"
-callee = "own""#;
-    let responses = [
-        ("begun", "\"attempts_begun\""),
-        ("success", "\"attempt_success\""),
-        ("failed", "\"attempts_failed\""),
-        ("registration", "\"registration_delay\"\nstatistic = \"p50\""),
-        ("connection", "\"connection_delay\"\nstatistic = \"p50\""),
-    ];
-    let text = experiment(head, "delay = \"20 ms\"", flow, &responses);
+    let text = experiment("5 s", "20 ms", flow, &["attempts_begun", "attempt_success", "attempts_failed"])
+        .table("factors", r#"scenario = ["register", "call"], users = [400], callee = ["server", "own"]"#)
+        .table("[points]", r#"scenario = "register", callee = "server""#)
+        .table("[points]", r#"scenario = "call", callee = "own""#)
+        .table(
+            "response.registration",
+            r#"of = "flow.users", metric = "registration_delay", statistic = "p50""#,
+        )
+        .table("response.connection", r#"of = "flow.users", metric = "connection_delay", statistic = "p50""#)
+        .build();
     let folder = folder("sip", &text);
     let arguments = ["run", "sip.toml", "--on", "sim,netns", "--json"];
     let Some(document) = spoilt::valid(folder.path(), &arguments) else { return };
     for (scenario, delay, expected) in [("register", "registration", 0.080), ("call", "connection", 0.120)] {
         let of = |substrate, response| measured(&document, substrate, scenario, response);
-        assert_eq!(of("sim", "begun"), of("netns", "begun"), "{scenario}");
+        assert_eq!(of("sim", "attempts_begun"), of("netns", "attempts_begun"), "{scenario}");
         for substrate in ["sim", "netns"] {
             assert_eq!(
-                (of(substrate, "success"), of(substrate, "failed")),
+                (of(substrate, "attempt_success"), of(substrate, "attempts_failed")),
                 (1.0, 0.0),
                 "{scenario} on {substrate}"
             );
@@ -123,16 +82,14 @@ callee = "own""#;
 #[test]
 fn registrations_die_of_loss_as_computed() {
     skip_unless!(can(&[]));
-    let flow = r#"
-stop = "6 s"
+    let flow = r#"stop = "6 s"
 application = { kind = "sip", scenario = "register", rate = 100, t1 = "20 ms", server = { role = "registrar" } }"#;
-    let responses = [
-        ("begun", "\"attempts_begun\""),
-        ("success", "\"registration_success\""),
-        ("again", "\"retransmissions_per_attempt\""),
-    ];
-    let line = "delay = \"1 ms\"\nloss = { kind = \"bernoulli\", probability = \"50 %\" }";
-    let folder = folder("sip", &experiment("duration = \"8 s\"", line, flow, &responses));
+    let text = experiment("8 s", "1 ms", flow, &["attempts_begun"])
+        .table("link.line.loss", r#"kind = "bernoulli", probability = "50 %""#)
+        .response("success", "flow.users", "registration_success")
+        .response("again", "flow.users", "retransmissions_per_attempt")
+        .build();
+    let folder = folder("sip", &text);
     let arguments = ["run", "sip.toml", "--on", "sim,netns", "--json"];
     let Some(document) = spoilt::valid(folder.path(), &arguments) else { return };
     let q = 0.25_f64;
@@ -146,7 +103,7 @@ application = { kind = "sip", scenario = "register", rate = 100, t1 = "20 ms", s
     }
     for substrate in ["sim", "netns"] {
         let of = |response| measured(&document, substrate, "", response);
-        let count = of("begun");
+        let count = of("attempts_begun");
         // The tolerance is five standard errors. The standard deviation of a number between 0 and 6 is at most 3.
         let share = 5.0 * (lost * (1.0 - lost) / count).sqrt();
         assert!((of("success") - (1.0 - lost)).abs() < share, "{substrate}: {}", of("success"));
@@ -157,30 +114,21 @@ application = { kind = "sip", scenario = "register", rate = 100, t1 = "20 ms", s
 #[test]
 fn users_come_over_connections_too() {
     skip_unless!(can(&[]));
-    let flow = r#"
-start = "1 s"
-stop = "3 s"
-transport = "tcp"
+    let flow = r#"start = "1 s", stop = "3 s", transport = "tcp"
 application = { kind = "sip", scenario = "call", arrivals = "constant", rate = 20, users = 40, callee = "own", connections = "${connections}", secure = "${secure}", threads = 2, server = { role = "proxy", record_route = true } }"#;
-    let head = r#"
-duration = "4 s"
-[factors]
-connections = ["one", "per-attempt"]
-secure = [false, true]
-[[points]]
-connections = "one"
-secure = true
-[[points]]
-connections = "per-attempt"
-secure = false"#;
-    let responses = [("success", "\"call_success\""), ("rate", "\"calls_per_second\"")];
-    let folder = folder("sip", &experiment(head, "delay = \"1 ms\"", flow, &responses));
+    let file = experiment("4 s", "1 ms", flow, &["call_success", "calls_per_second"])
+        .table("transport.tcp", r#"kind = "tcp", profile = "linux""#)
+        .table("factors", r#"connections = ["one", "per-attempt"], secure = [false, true]"#)
+        .table("[points]", r#"connections = "one", secure = true"#)
+        .table("[points]", r#"connections = "per-attempt", secure = false"#)
+        .build();
+    let folder = folder("sip", &file);
     let Some(document) = spoilt::valid(folder.path(), &["run", "sip.toml", "--on", "netns", "--json"]) else {
         return;
     };
     for connections in ["one", "per-attempt"] {
         let of = |response| measured(&document, "netns", connections, response);
-        assert_eq!((of("success"), of("rate")), (1.0, 20.0), "{connections}");
+        assert_eq!((of("call_success"), of("calls_per_second")), (1.0, 20.0), "{connections}");
     }
     let ended = netrig(folder.path(), &["run", "sip.toml", "--on", "sim", "--json"]);
     assert!(text(&ended.stdout).contains("SIP over UDP only"), "{}", text(&ended.stdout));
@@ -206,19 +154,20 @@ fn every_scenario_is_one_of_files_too() {
              arrivals = {{ burst = 5 }}, rate = 20, users = 20, callee = \"own\", contacts = {contacts}, ring = \"20 ms\", \
              hold = \"60 ms\", t2 = \"2 s\", t4 = \"2 s\", server = {{ role = \"proxy\", record_route = true }} }}"
         );
-        let delay = format!("\"{delay}\"");
-        let responses =
-            [("begun", "\"attempts_begun\""), ("success", "\"attempt_success\""), ("delay", &*delay)];
-        let text = experiment("duration = \"3 s\"", "delay = \"5 ms\"", &flow, &responses);
-        let folder = folder("sip", &text);
+        let text = experiment("3 s", "5 ms", &flow, &["attempts_begun", "attempt_success", delay]);
+        let folder = folder("sip", &text.build());
         let arguments = ["run", "sip.toml", "--on", "sim,netns", "--json"];
         let Some(document) = spoilt::valid(folder.path(), &arguments) else { return };
         for substrate in ["sim", "netns"] {
             let of = |response| measured(&document, substrate, "", response);
             // There are five bursts of five users; the first is at the start.
-            assert_eq!((of("begun"), of("success")), (25.0, 1.0), "{scenario} on {substrate}");
+            assert_eq!(
+                (of("attempts_begun"), of("attempt_success")),
+                (25.0, 1.0),
+                "{scenario} on {substrate}"
+            );
             // The delay is at least one round-trip time.
-            assert!(of("delay") >= 0.010, "{scenario} on {substrate}: {}", of("delay"));
+            assert!(of(delay) >= 0.010, "{scenario} on {substrate}: {}", of(delay));
         }
     }
 }
@@ -227,17 +176,12 @@ fn every_scenario_is_one_of_files_too() {
 #[test]
 fn a_trace_and_a_mix_are_those_of_the_file() {
     skip_unless!(can(&[]));
-    let flow = r#"
-start = "500 ms"
-stop = "2500 ms"
+    let flow = r#"start = "500 ms", stop = "2500 ms"
 application = { kind = "sip", mix = { call = "50 %", busy = "25 %", register = "25 %" }, trace = "busy.txt", users = 40, callee = "own", hold = { lognormal = { mean = "50 ms", sigma = 1 } }, server = { role = "proxy", record_route = true } }"#;
-    let responses = [
-        ("begun", "\"attempts_begun\""),
-        ("success", "\"attempt_success\""),
-        ("calls", "\"calls_per_second\""),
-        ("held", "\"session_duration\"\nstatistic = \"max\""),
-    ];
-    let folder = folder("sip", &experiment("duration = \"5 s\"", "delay = \"1 ms\"", flow, &responses));
+    let text = experiment("5 s", "1 ms", flow, &["attempts_begun", "attempt_success", "calls_per_second"])
+        .table("response.held", r#"of = "flow.users", metric = "session_duration", statistic = "max""#)
+        .build();
+    let folder = folder("sip", &text);
     // The trace has no arrival at time 0, because the window of the starts does not include it.
     let moments: String = (1..=60).map(|n| format!("{}\n", f64::from(n) / 40.0)).collect();
     std::fs::write(folder.path().join("busy.txt"), moments).expect("the folder is ours");
@@ -245,12 +189,17 @@ application = { kind = "sip", mix = { call = "50 %", busy = "25 %", register = "
     let Some(document) = spoilt::valid(folder.path(), &arguments) else { return };
     let of = |substrate, response| measured(&document, substrate, "", response);
     for substrate in ["sim", "netns"] {
-        assert_eq!((of(substrate, "begun"), of(substrate, "success")), (60.0, 1.0), "{substrate}");
+        assert_eq!(
+            (of(substrate, "attempts_begun"), of(substrate, "attempt_success")),
+            (60.0, 1.0),
+            "{substrate}"
+        );
         assert!(of(substrate, "held") > 0.050, "it is drawn: {substrate}");
     }
     // On both substrates the same random numbers select about half of the arrivals as calls.
-    assert_eq!(of("sim", "calls"), of("netns", "calls"));
-    assert!((of("sim", "calls") - 15.0).abs() < 8.0, "{}", of("sim", "calls"));
+    let calls = of("sim", "calls_per_second");
+    assert_eq!(calls, of("netns", "calls_per_second"));
+    assert!((calls - 15.0).abs() < 8.0, "{calls}");
 }
 
 /// If a user that must be registered at the start is not yet registered, the run fails with this reason, on each
@@ -258,13 +207,11 @@ application = { kind = "sip", mix = { call = "50 %", busy = "25 %", register = "
 #[test]
 fn users_who_are_not_registered_in_time_fail_the_run() {
     skip_unless!(can(&[]));
-    let flow = r#"
-start = "50 ms"
+    let flow = r#"start = "50 ms"
 application = { kind = "sip", scenario = "options", rate = 20, population = 1000, server = { role = "registrar" } }"#;
-    let text_of =
-        experiment("duration = \"1 s\"", "delay = \"20 ms\"", flow, &[("begun", "\"attempts_begun\"")]);
+    let file = experiment("1 s", "20 ms", flow, &["attempts_begun"]).build();
     for substrate in ["sim", "netns"] {
-        let folder = folder("sip", &text_of);
+        let folder = folder("sip", &file);
         let ended = netrig(folder.path(), &["run", "sip.toml", "--on", substrate]);
         let said = format!("{}{}", text(&ended.stdout), text(&ended.stderr));
         assert_eq!(ended.status.code(), Some(1), "{substrate}: {said}");
@@ -280,30 +227,19 @@ application = { kind = "sip", scenario = "options", rate = 20, population = 1000
 fn kamailio_registers_the_users_of_a_file() {
     skip_unless!(can(&["/usr/sbin/kamailio"]));
     let config = include_str!("kamailio/node.cfg");
-    let server = format!(
-        "[node.server]\n[node.server.application]\nkind = \"program\"\n\
-         command = [\"kamailio\", \"-f\", \"{{folder}}/kamailio.cfg\", \"-DD\", \"-E\", \"-m\", \"64\", \"-M\", \"8\", \"-Y\", \
-         \"{{folder}}\", \"-w\", \"{{folder}}\"]\nready = \"udp:5060\"\npackages = [\"kamailio\"]\n\
-         files = {{ \"kamailio.cfg\" = '''\n{config}''' }}\n"
-    );
-    let flow = r#"
-start = "1 s"
-stop = "3 s"
+    let flow = r#"start = "1 s", stop = "3 s"
 application = { kind = "sip", scenario = "re-register", arrivals = "constant", rate = 50, users = 50, population = "${population}", password = "zanzibar", server = "program" }"#;
-    let head = "duration = \"4 s\"\n[factors]\npopulation = [0, 200]";
-    let responses = [
-        ("begun", "\"attempts_begun\""),
-        ("success", "\"registration_success\""),
-        ("delay", "\"registration_delay\"\nstatistic = \"p50\""),
-    ];
-    let text = experiment(head, "delay = \"5 ms\"", flow, &responses).replace("[node.server]\n", &server);
-    let folder = folder("sip", &text);
+    let text = experiment("4 s", "5 ms", flow, &["attempts_begun", "registration_success"])
+        .table("factors", "population = [0, 200]")
+        .table("response.delay", r#"of = "flow.users", metric = "registration_delay", statistic = "p50""#)
+        .build();
+    let folder = folder("sip", &text.replace("[node.server]\n", &kamailio_node(config)));
     let arguments = ["run", "sip.toml", "--on", "netns", "--allow-programs", "--json"];
     let Some(document) = spoilt::valid(folder.path(), &arguments) else { return };
     for population in ["0", "200"] {
         let of = |response| measured(&document, "netns", population, response);
         // A user starts every 20 ms during two seconds. None starts at the end.
-        assert_eq!((of("begun"), of("success")), (100.0, 1.0), "{population}");
+        assert_eq!((of("attempts_begun"), of("registration_success")), (100.0, 1.0), "{population}");
         // The challenge adds a round trip.
         assert!(of("delay") >= 0.020, "{}", of("delay"));
     }
@@ -314,40 +250,20 @@ application = { kind = "sip", scenario = "re-register", arrivals = "constant", r
 #[test]
 fn the_dns_is_a_factor() {
     skip_unless!(can(&[]));
-    let flow = r#"
-start = "1 s"
-stop = "2 s"
-[flow.users.application]
-kind = "sip"
-scenario = "options"
-rate = 50
-server = { role = "uas" }
-location = { name = "example.test", dns = "${dns}", lookup = "per-attempt", node = "names", delay = { constant = "20 ms" }, loss = "${loss}", retry = "200 ms" }
-"#;
-    let head = r#"
-duration = "4 s"
-[factors]
-dns = ["none", "table", "server"]
-loss = ["0 %", "100 %"]
-[[points]]
-dns = ["none", "table", "server"]
-loss = ["0 %"]
-[[points]]
-dns = ["server"]
-loss = ["100 %"]"#;
-    let responses = [
-        ("begun", "\"attempts_begun\""),
-        ("failed", "\"attempts_failed\""),
-        ("unlocated", "\"attempts_unlocated\""),
-        ("served", "\"attempts_served\""),
-        ("lookup", "\"lookup_delay\"\nstatistic = \"p50\""),
-    ];
+    let flow = r#"start = "1 s", stop = "2 s"
+application = { kind = "sip", scenario = "options", rate = 50, server = { role = "uas" }, location = { name = "example.test", dns = "${dns}", lookup = "per-attempt", node = "names", delay = { constant = "20 ms" }, loss = "${loss}", retry = "200 ms" } }"#;
     // The DNS server is at a separate node with a link to the users' node.
-    let text = experiment(head, "delay = \"5 ms\"", flow, &responses).replace(
-        "[transport.udp]",
-        "[node.names]\n[link.side]\nbetween = [\"tester\", \"names\"]\nrate = \"100 Mbit/s\"\ndelay = \"5 ms\"\n\
-         queue = { kind = \"fifo\", packets = 100 }\n[transport.udp]",
-    );
+    let text = experiment("4 s", "5 ms", flow, &["attempts_begun"])
+        .nodes("names")
+        .fifo("side", "tester names", ("100 Mbit/s", "5 ms", 100), "")
+        .table("factors", r#"dns = ["none", "table", "server"], loss = ["0 %", "100 %"]"#)
+        .table("[points]", r#"dns = ["none", "table", "server"], loss = ["0 %"]"#)
+        .table("[points]", r#"dns = ["server"], loss = ["100 %"]"#)
+        .response("failed", "flow.users", "attempts_failed")
+        .response("unlocated", "flow.users", "attempts_unlocated")
+        .response("served", "flow.users", "attempts_served")
+        .table("response.lookup", r#"of = "flow.users", metric = "lookup_delay", statistic = "p50""#)
+        .build();
     let folder = folder("sip", &text);
     let arguments = ["run", "sip.toml", "--on", "sim,netns", "--json"];
     let Some(document) = spoilt::valid(folder.path(), &arguments) else { return };
@@ -375,6 +291,6 @@ loss = ["100 %"]"#;
         assert!((least..most).contains(&lookup), "{dns}: {lookup}");
     }
     assert_eq!(of("none", "0 %", "served"), Some(1.0));
-    let begun = of("server", "100 %", "begun");
+    let begun = of("server", "100 %", "attempts_begun");
     assert_eq!((of("server", "100 %", "unlocated"), of("server", "100 %", "failed")), (begun, Some(0.0)));
 }

@@ -4,10 +4,12 @@
 use std::process::Command;
 use std::time::Duration;
 
+use netrig_test_support::skip_unless;
 use serde_json::Value;
 
 use crate::common::capture::{Capture, found, found_calls};
 use crate::common::kamailio::Kamailio;
+use crate::common::machine::has;
 
 /// The environment variable with the password.
 const PASSWORD: &str = "NETRIG_TEST_PASSWORD";
@@ -225,10 +227,7 @@ fn large_requests_go_over_tcp_through_kamailio() {
 fn tshark_finds_no_fault_in_calls_through_kamailio() {
     let Some(server) = Kamailio::start(&["PROXY"]) else { return };
     let port = server.port.to_string();
-    if Command::new("tshark").arg("-v").output().is_err() {
-        eprintln!("skipped: needs tshark");
-        return;
-    }
+    skip_unless!(has("tshark"));
     let Some(capture) = Capture::start(server.folder.path(), &[&port]) else { return };
     for scenario in ["call", "cancel", "busy", "no-answer", "message"] {
         for transport in ["udp", "tcp"] {

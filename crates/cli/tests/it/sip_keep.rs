@@ -6,7 +6,7 @@ use std::process::{Command, Output};
 use serde_json::Value;
 
 use crate::common::sip_server::SipServer;
-use crate::common::text;
+use crate::common::{as_json, text};
 
 fn load(folder: &Path, arguments: &[&str]) -> Output {
     let mut command = Command::new(env!("CARGO_BIN_EXE_netrig"));
@@ -15,14 +15,14 @@ fn load(folder: &Path, arguments: &[&str]) -> Output {
 
 fn told(folder: &Path, arguments: &[&str]) -> Value {
     let output = load(folder, &[arguments, &["--json"]].concat());
-    serde_json::from_slice(&output.stdout).unwrap_or_else(|error| panic!("{error}: {}", text(&output.stderr)))
+    as_json(&output)
 }
 
 fn shown(folder: &Path, arguments: &[&str]) -> Value {
     let mut command = Command::new(env!("CARGO_BIN_EXE_netrig"));
     let output =
         command.args(["sip", "show"]).args(arguments).arg("--json").current_dir(folder).output().unwrap();
-    serde_json::from_slice(&output.stdout).unwrap_or_else(|error| panic!("{error}: {}", text(&output.stderr)))
+    as_json(&output)
 }
 
 /// The number of SIP messages that tshark finds in a capture; `None` if tshark is not installed.
@@ -41,8 +41,7 @@ fn found_by_tshark(capture: &Path) -> Option<usize> {
 #[test]
 fn every_message_is_kept_in_both_files() {
     let folder = tempfile::tempdir().unwrap();
-    let server = SipServer::start(&["uas", "--listen", "udp:127.0.0.1:0"]);
-    let target = format!("udp:{}", server.address("udp"));
+    let (_server, target) = SipServer::answering();
     let report = told(folder.path(), &[&target, "--rate", "100/s", "--count", "40", "--keep", "all"]);
     let kept = &report["messages"];
     let passed = report["tester"]["sent"].as_u64().unwrap() + report["tester"]["received"].as_u64().unwrap();
@@ -85,8 +84,7 @@ fn messages_over_connections_are_kept_too() {
 #[test]
 fn only_what_failed_is_kept() {
     let folder = tempfile::tempdir().unwrap();
-    let server = SipServer::start(&["uas", "--listen", "udp:127.0.0.1:0"]);
-    let target = format!("udp:{}", server.address("udp"));
+    let (_server, target) = SipServer::answering();
     let arguments = ["--rate", "100/s", "--count", "20", "--keep", "failed", "--t1", "10ms"];
     let report = told(folder.path(), &[&[&*target], &arguments[..]].concat());
     assert_eq!(
@@ -107,8 +105,7 @@ fn only_what_failed_is_kept() {
 #[test]
 fn what_finds_no_room_is_said_and_files_are_not_replaced() {
     let folder = tempfile::tempdir().unwrap();
-    let server = SipServer::start(&["uas", "--listen", "udp:127.0.0.1:0"]);
-    let target = format!("udp:{}", server.address("udp"));
+    let (_server, target) = SipServer::answering();
     let arguments = [&*target, "--rate", "100/s", "--count", "20", "--keep", "all", "--keep-most", "10 KB"];
     let output = load(folder.path(), &arguments);
     let printed = text(&output.stdout);
@@ -169,7 +166,7 @@ fn a_search_keeps_messages_of_its_steps() {
         "sip", "capacity", &target, "--start", "20/s", "--lowest", "10/s", "--keep", "failed", "--json",
     ]);
     let output = command.current_dir(folder.path()).output().unwrap();
-    let document: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let document = as_json(&output);
     assert!(document["messages"]["attempts"].as_u64().unwrap() > 0, "{}", document["messages"]);
     let kept = shown(folder.path(), &["sip-messages.log"]);
     assert!(kept["calls"].as_array().unwrap().iter().all(|call| call["status"] == 486));
@@ -207,8 +204,7 @@ fn failed_calls_of_a_scenario_are_found_and_exported() {
 #[test]
 fn each_attempt_is_a_line() {
     let folder = tempfile::tempdir().unwrap();
-    let server = SipServer::start(&["uas", "--listen", "udp:127.0.0.1:0"]);
-    let target = format!("udp:{}", server.address("udp"));
+    let (_server, target) = SipServer::answering();
     let arguments =
         [&target, "--rate", "100/s", "--count", "30", "--records", "calls.jsonl", "--keep", "all"];
     let report = told(folder.path(), &arguments);

@@ -33,7 +33,7 @@ fn calls_are_told_in_a_document_and_in_tables() {
     let (_server, target) = answering();
     let quick = [&*target, "--rate", "100/s", "--arrivals", "constant", "--count", "30", "--cpus", "1"];
     let output = load(&[&quick[..], &["--json"]].concat());
-    let told: Value = as_json(&output);
+    let told = as_json(&output);
     let calls = &told["outcomes"][0];
     assert_eq!(calls["what"], "call", "{}", text(&output.stderr));
     assert_eq!([&calls["begun"], &calls["succeeded"], &calls["open"]], [30, 30, 0]);
@@ -55,7 +55,7 @@ fn busy_hour_call_attempts_are_a_rate() {
     let arguments =
         ["--bhca", "720", "--users", "100", "--arrivals", "constant", "--for", "1s", "--cpus", "1"];
     let output = load(&[&[&*target][..], &arguments, &["--json"]].concat());
-    let told: Value = as_json(&output);
+    let told = as_json(&output);
     assert_eq!(told["outcomes"][0]["begun"], 20, "{}", text(&output.stderr));
     let (hour, each) = (told["per_hour"].as_f64().unwrap(), told["per_user_and_hour"].as_f64().unwrap());
     assert_eq!(hour, each * 100.0);
@@ -91,7 +91,7 @@ fn thresholds_that_are_not_kept_are_an_exit_code() {
     // The server answers every call, so no call gets a busy response.
     let (_server, target) = answering();
     let output = load(&[&*target, "--scenario", "busy", "--rate", "100/s", "--count", "10", "--json"]);
-    let told: Value = as_json(&output);
+    let told = as_json(&output);
     assert_eq!(told["failures"][0]["why"], "answered with 200");
     assert_eq!(told["kept"], false);
     assert_eq!(output.status.code(), ended(&told, 1));
@@ -118,7 +118,7 @@ fn a_tester_without_room_is_invalid() {
         "1",
         "--json",
     ]);
-    let told: Value = as_json(&output);
+    let told = as_json(&output);
     assert_eq!((output.status.code(), &told["valid"]), (Some(3), &Value::from(false)));
     assert!(
         told["faults"][0].as_str().unwrap().contains("as many calls as there may be"),
@@ -235,7 +235,7 @@ fn a_failure_names_the_flag_of_the_time_that_has_decided_it() {
     assert!(table.contains("no answer in time (timer B); --t1 sets the time"), "{table}");
     assert!((Duration::from_millis(640)..Duration::from_secs(32)).contains(&took), "{took:?}");
     let output = load(&[&[&*silent, "--t1", "10ms", "--json"][..], &quick].concat());
-    let told: Value = as_json(&output);
+    let told = as_json(&output);
     assert_eq!(told["failures"][0]["limit"], "t1", "{told}");
 
     let trying = SipPeer::start(|request| match request.method {
@@ -264,8 +264,7 @@ fn calls_with_long_descriptions_succeed_through_a_proxy() {
         let calls = ["--callee", "own", "--sdp", "20KB", "--users", "3", "--count", "3"];
         let quick = ["--rate", "20/s", "--cpus", "1", "--json"];
         let output = load(&[&[&*target][..], &calls, &quick].concat());
-        let told: Value =
-            serde_json::from_slice(&output.stdout).unwrap_or_else(|_| panic!("{}", text(&output.stderr)));
+        let told = as_json(&output);
         let outcomes = told["outcomes"].as_array().unwrap();
         let calls = outcomes.iter().find(|row| row["what"] == "call").unwrap();
         assert_eq!([&calls["begun"], &calls["succeeded"]], [3, 3], "{transport}: {told}");
@@ -298,8 +297,7 @@ fn memory_of(users: u32) -> u64 {
     }
     let output = tester.wait_with_output().unwrap();
     // If not all users could be registered, no memory was allocated for them.
-    let told: Value =
-        serde_json::from_slice(&output.stdout).unwrap_or_else(|_| panic!("{}", text(&output.stderr)));
+    let told = as_json(&output);
     assert_eq!(output.status.code(), ended(&told, 0), "{}", text(&output.stderr));
     seen.sort_unstable();
     seen[seen.len() / 2]

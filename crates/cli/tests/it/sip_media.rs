@@ -12,7 +12,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use serde_json::Value;
 
 use crate::common::sip_server::SipServer;
-use crate::common::{netrig, text, words};
+use crate::common::{as_json, netrig, text, words};
 
 /// Numbers of RTP packets in one direction: passed and dropped.
 #[derive(Clone, Copy, Debug, Default)]
@@ -168,27 +168,11 @@ fn both_ends_know_what_a_relay_has_lost_of_their_voice() {
         SipServer::start(&words("scenario --media pcmu --media-port 10000 --listen udp:127.0.0.1:0 --json"));
     let relay = MediaRelay::start(server.address("udp").parse().unwrap(), 0.02);
     let target = format!("udp:{}", relay.address);
-    let load = [
-        "sip",
-        "load",
-        &target,
-        "--media",
-        "pcmu",
-        "--media-port",
-        "14000",
-        "--count",
-        "200",
-        "--rate",
-        "25/s",
-        "--arrivals",
-        "constant",
-        "--hold",
-        "3s",
-        "--json",
-    ];
-    let output = netrig(folder.path(), &load);
-    let here: Value =
-        serde_json::from_slice(&output.stdout).unwrap_or_else(|_| panic!("{}", text(&output.stderr)));
+    let load = format!(
+        "sip load {target} --media pcmu --media-port 14000 --count 200 --rate 25/s --arrivals constant --hold 3s --json"
+    );
+    let output = netrig(folder.path(), &words(&load));
+    let here = as_json(&output);
     let there = server.finish();
     let [to_callee, to_caller] = relay.end();
     assert_eq!((&here["succeeded"], &here["failed"]), (&200.into(), &0.into()), "{here}");
@@ -230,20 +214,8 @@ fn voice_that_nobody_can_have_is_told() {
     let server =
         SipServer::start(&["scenario", file.to_str().unwrap(), "--listen", "udp:127.0.0.1:0", "--json"]);
     let target = format!("udp:{}", server.address("udp"));
-    let load = [
-        "sip",
-        "load",
-        &target,
-        "--media",
-        "pcma",
-        "--count",
-        "3",
-        "--rate",
-        "50/s",
-        "--media-port",
-        "18000",
-    ];
-    let output = netrig(folder.path(), &load);
+    let load = format!("sip load {target} --media pcma --count 3 --rate 50/s --media-port 18000");
+    let output = netrig(folder.path(), &words(&load));
     let told = text(&output.stdout);
     assert_eq!(output.status.code(), Some(0), "{told}{}", text(&output.stderr));
     assert!(
@@ -262,29 +234,14 @@ fn voice_goes_over_ipv6() {
         return;
     }
     let folder = tempfile::tempdir().unwrap();
-    let listen =
-        ["scenario", "--media", "pcmu", "--media-port", "18400", "--listen", "udp:[::1]:0", "--json"];
-    let server = SipServer::start(&listen);
+    let server =
+        SipServer::start(&words("scenario --media pcmu --media-port 18400 --listen udp:[::1]:0 --json"));
     let target = format!("udp:{}", server.address("udp"));
-    let load = [
-        "sip",
-        "load",
-        &target,
-        "--media",
-        "pcmu",
-        "--media-port",
-        "18200",
-        "--count",
-        "3",
-        "--rate",
-        "50/s",
-        "--hold",
-        "500ms",
-        "--json",
-    ];
-    let output = netrig(folder.path(), &load);
-    let told: Value =
-        serde_json::from_slice(&output.stdout).unwrap_or_else(|_| panic!("{}", text(&output.stderr)));
+    let load = format!(
+        "sip load {target} --media pcmu --media-port 18200 --count 3 --rate 50/s --hold 500ms --json"
+    );
+    let output = netrig(folder.path(), &words(&load));
+    let told = as_json(&output);
     assert_eq!(told["target"], server.address("udp"), "{told}");
     let there = server.finish();
     for voice in [&told["voice"], &there["voice"]] {

@@ -120,8 +120,7 @@ fn scraped(place: &str) -> Samples {
 
 #[test]
 fn a_load_is_scraped_while_it_goes_on_and_leaves_a_file() {
-    let server = SipServer::start(&["uas", "--listen", "udp:127.0.0.1:0"]);
-    let target = format!("udp:{}", server.address("udp"));
+    let (_server, target) = SipServer::answering();
     let folder = tempfile::tempdir().unwrap();
     let mut load = Command::new(env!("CARGO_BIN_EXE_netrig"));
     load.current_dir(folder.path())
@@ -172,8 +171,7 @@ fn a_load_is_scraped_while_it_goes_on_and_leaves_a_file() {
 #[test]
 fn failures_have_their_kinds() {
     // The server answers every call, so no call gets a busy response.
-    let server = SipServer::start(&["uas", "--listen", "udp:127.0.0.1:0"]);
-    let target = format!("udp:{}", server.address("udp"));
+    let (_server, target) = SipServer::answering();
     let folder = tempfile::tempdir().unwrap();
     let load = ["sip", "load", &*target, "--scenario", "busy", "--rate", "100/s", "--count", "10"];
     common::netrig(folder.path(), &[&load[..], &["--metrics-file", "busy.prom"]].concat());
@@ -187,19 +185,12 @@ fn a_server_is_scraped_too() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("serve.prom");
     let place = format!("127.0.0.1:{}", free_port());
-    let server = SipServer::start(&[
-        "uas",
-        "--listen",
-        "udp:127.0.0.1:0",
-        "--metrics",
-        &place,
-        "--metrics-file",
-        file.to_str().unwrap(),
-    ]);
+    let scraped_at = ["--metrics", &place, "--metrics-file", file.to_str().unwrap()];
+    let server = SipServer::start(&[&["uas", "--listen", "udp:127.0.0.1:0"], &scraped_at[..]].concat());
     let target = format!("udp:{}", server.address("udp"));
     let load = ["sip", "load", &*target, "--rate", "100/s", "--count", "20", "--for", "3s", "--json"];
     let load = common::netrig(folder.path(), &load);
-    let told: serde_json::Value = as_json(&load);
+    let told = as_json(&load);
     assert_eq!(told["outcomes"][0]["begun"], 20, "{}", text(&load.stderr));
     scraped(&place);
     server.end();

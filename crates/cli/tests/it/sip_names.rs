@@ -13,16 +13,9 @@ use crate::common;
 use crate::common::Guarded;
 use crate::common::as_json;
 use crate::common::free_port::free_port;
+use crate::common::machine::has;
 use crate::common::sip_server::SipServer;
 use crate::common::text;
-
-fn has(program: &str) -> bool {
-    let there = Command::new(program).arg("-v").stdout(Stdio::null()).stderr(Stdio::null()).status().is_ok();
-    if !there {
-        eprintln!("skipped: needs {program}");
-    }
-    there
-}
 
 fn load(arguments: &[&str]) -> std::process::Output {
     let folder = tempfile::tempdir().unwrap();
@@ -88,8 +81,7 @@ fn a_server_is_found_by_dnsmasq() {
     let quick = ["--resolver", &*resolver, "--rate", "100/s", "--count", "20", "--cpus", "1", "--json"];
     for lookup in ["once", "per-attempt", "cached"] {
         let output = load(&[&["sip:example.test", "--lookup", lookup][..], &quick].concat());
-        let told: Value =
-            serde_json::from_slice(&output.stdout).unwrap_or_else(|_| panic!("{}", text(&output.stderr)));
+        let told = as_json(&output);
         let hops = &told["location"]["hops"];
         let expected = [format!("udp:{at}"), "udp:127.0.0.1:5999".to_owned()].map(Value::from);
         assert_eq!(*hops, Value::from(expected.to_vec()), "{told}");
@@ -105,7 +97,7 @@ fn a_server_is_found_by_dnsmasq() {
     // The first server in the TCP response does not listen. The test only checks that the response arrived.
     let many = ["sip:many.test;transport=udp", "--lookup", "per-attempt", "--t1", "5ms"];
     let output = load(&[&many[..], &quick].concat());
-    let told: Value = as_json(&output);
+    let told = as_json(&output);
     assert_eq!(told["location"]["hops"].as_array().unwrap().len(), 32, "{told}");
     assert_eq!(told["tester"]["dns"]["over_tcp"], 20, "{told}");
 }

@@ -2,19 +2,14 @@
 //!
 //! The tests need root. A test prints which requirements are missing.
 
-use std::process::Output;
-
+use netrig_test_support::skip_unless;
 use serde_json::Value;
 
 use crate::common::namespace::{Namespace, can};
 use crate::common::sip_server::SipServer;
-use crate::common::text;
+use crate::common::{as_json, text};
 
 const TOOLS: [&str; 4] = ["unshare", "nsenter", "ip", "sleep"];
-
-fn document(output: &Output) -> Value {
-    serde_json::from_slice(&output.stdout).unwrap_or_else(|error| panic!("{error}: {}", text(&output.stderr)))
-}
 
 /// The numbers of started and of successful calls of a load.
 fn calls(told: &Value) -> [&Value; 2] {
@@ -28,9 +23,7 @@ fn calls(told: &Value) -> [&Value; 2] {
 /// the interface.
 #[test]
 fn sip_between_addresses_of_a_link_keeps_their_interface_and_writes_it_into_no_message() {
-    if !can(&TOOLS) {
-        return;
-    }
+    skip_unless!(can(&TOOLS));
     let (near, far) = Namespace::pair();
     for (end, own) in [(&near, "fe80::1/64"), (&far, "fe80::2/64")] {
         end.ip(&["address", "add", own, "dev", "eth", "nodad"]);
@@ -43,10 +36,10 @@ fn sip_between_addresses_of_a_link_keeps_their_interface_and_writes_it_into_no_m
     for target in points {
         for local in [&[][..], &["--local", "fe80::1%eth"]] {
             let quick = ["sip", "load", target, "--rate", "50/s", "--count", "10", "--cpus", "1", "--json"];
-            let told = document(&near.netrig(&[&quick[..], local].concat()));
+            let told = as_json(&near.netrig(&[&quick[..], local].concat()));
             assert_eq!((calls(&told), &told["target"]), ([&Value::from(10); 2], &target.into()), "{told:#}");
         }
-        let told = document(&near.netrig(&["sip", "call", target, "--json", "--hold", "10ms"]));
+        let told = as_json(&near.netrig(&["sip", "call", target, "--json", "--hold", "10ms"]));
         assert_eq!((&told["held"], &told["target"]), (&true.into(), &target.into()), "{told:#}");
         let local = told["local"].as_str().unwrap_or_default();
         assert!(local.starts_with("[fe80::1%eth]:"), "{local}");
@@ -66,9 +59,7 @@ fn sip_between_addresses_of_a_link_keeps_their_interface_and_writes_it_into_no_m
 /// listens.
 #[test]
 fn a_proxy_on_a_link_calls_users_of_its_link() {
-    if !can(&TOOLS) {
-        return;
-    }
+    skip_unless!(can(&TOOLS));
     let (near, far) = Namespace::pair();
     for (end, own) in [(&near, "fe80::1/64"), (&far, "fe80::2/64")] {
         end.ip(&["address", "add", own, "dev", "eth", "nodad"]);
@@ -80,7 +71,7 @@ fn a_proxy_on_a_link_calls_users_of_its_link() {
     for target in ["udp:[fe80::2%eth]:5060", "tcp:[fe80::2%eth]:5060"] {
         let own = ["--callee", "own", "--users", "5", "--count", "5", "--rate", "20/s"];
         let quick = ["sip", "load", target, "--cpus", "1", "--json"];
-        let told = document(&near.netrig(&[&quick[..], &own].concat()));
+        let told = as_json(&near.netrig(&[&quick[..], &own].concat()));
         assert_eq!(calls(&told), [&Value::from(5); 2], "{target}: {told:#}");
     }
     assert!(proxy.finish()["sent"]["requests"]["INVITE"].as_u64() >= Some(10), "each call passed it");

@@ -23,7 +23,7 @@ fn told(folder: &Path, arguments: &[&str]) -> Value {
 /// The kept messages of a load, each in netrig's output form.
 fn kept(folder: &Path) -> Vec<Value> {
     let output = common::netrig(folder, &["sip", "show", "sip-messages.log", "--json"]);
-    let document: Value = as_json(&output);
+    let document = as_json(&output);
     document["messages"].as_array().unwrap().clone()
 }
 

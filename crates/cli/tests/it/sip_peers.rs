@@ -13,6 +13,7 @@ use crate::common::Guarded;
 use crate::common::as_json;
 use crate::common::capture::{Capture, found};
 use crate::common::free_port::free_port;
+use crate::common::machine::has;
 use crate::common::sip_server::{PASSWORD_ENV, SipServer};
 
 /// Number of calls of each test.
@@ -23,14 +24,6 @@ const PATIENCE: Duration = Duration::from_secs(120);
 
 /// The addresses of servers, at ports that the system chooses.
 const POINTS: [&str; 4] = ["--listen", "udp:127.0.0.1:0", "--listen", "tcp:127.0.0.1:0"];
-
-fn has(program: &str) -> bool {
-    let there = Command::new(program).arg("-v").stdout(Stdio::null()).stderr(Stdio::null()).status().is_ok();
-    if !there {
-        eprintln!("skipped: needs {program}");
-    }
-    there
-}
 
 /// A process that ends with the test.
 struct Peer {
@@ -224,9 +217,7 @@ fn callers_of_sipp_are_redirected() {
 
 #[test]
 fn tshark_finds_no_fault_in_what_is_said() {
-    if !has("sipp") || !has("tshark") {
-        return;
-    }
+    skip_unless!(has("sipp") && has("tshark"));
     let folder = tempfile::tempdir().expect("a folder");
     let (_callee, at) = Peer::callee("udp", &["-sf", &scenario("callee.xml")]);
     let contact = format!("sip:{{user}}@{at}");
@@ -279,7 +270,7 @@ fn tshark_sees_faults_as_they_are_meant() {
         let mut command = Command::new(env!("CARGO_BIN_EXE_netrig"));
         command.args(["sip", "call", &format!("udp:{target}"), "--json", "--fault", fault, "--script"]);
         let output = command.arg(&script).output().expect("it starts");
-        let told: Value = as_json(&output);
+        let told = as_json(&output);
         let rule = &told["messages"][0]["breaks"][0]["rule"];
         assert_eq!(*rule, format!("RFC 3261 section {section}"), "{fault}: {told}");
     }

@@ -7,23 +7,15 @@ use std::path::{Path, PathBuf};
 use netrig_test_support::skip_unless;
 use serde_json::Value;
 
+use crate::common::kamailio::kamailio_node;
 use crate::common::machine::{can, folder};
 use crate::common::spoilt;
-use crate::common::{netrig, text};
+use crate::common::{netrig, run_ids, sip_users, text, words};
 
-/// The text of an experiment: a tester and a server with a line of 1 ms between them. Each of `metrics` of the flow
-/// `users` is a response with the same name.
-fn experiment(server: &str, application: &str, metrics: &[&str]) -> String {
-    let responses: String = metrics
-        .iter()
-        .map(|metric| format!("[response.{metric}]\nof = \"flow.users\"\nmetric = \"{metric}\"\n"))
-        .collect();
-    format!(
-        "format = 1\nname = \"runs\"\nduration = \"6 s\"\n[replications]\ncount = 1\n[node.tester]\n{server}\n[link.line]\n\
-         between = [\"tester\", \"server\"]\nrate = \"100 Mbit/s\"\nqueue = {{ kind = \"fifo\", packets = 1000 }}\ndelay = \"1 ms\"\n\
-         [flow.users]\nfrom = \"tester\"\nto = \"server\"\nstart = \"4 s\"\nstop = \"5 s\"\napplication = {{ kind = \"sip\", {application} }}\n\
-         {responses}"
-    )
+/// The text of an experiment in which each of `metrics` of the users is a response with the same name.
+fn experiment(application: &str, metrics: &[&str]) -> String {
+    let flow = format!(r#"start = "4 s", stop = "5 s", application = {{ kind = "sip", {application} }}"#);
+    sip_users("runs", "6 s", "1 ms", &flow).responses("flow.users", metrics).build()
 }
 
 /// The value of a response in the only run of the only point, on `netns`.
@@ -43,7 +35,7 @@ fn a_server_that_keeps_the_rules_is_tested_before_its_load_and_not_marked() {
     skip_unless!(can(&[]));
     let application = r#"scenario = "call", callee = "own", arrivals = "constant", rate = 20, users = 20, conform = true, server = { role = "proxy", record_route = true }"#;
     let metrics = ["conformance_run", "conformance_failed", "attempts_begun", "attempt_success"];
-    let folder = folder("sip", &experiment("[node.server]", application, &metrics));
+    let folder = folder("sip", &experiment(application, &metrics));
     let arguments = ["run", "sip.toml", "--on", "netns", "--keep", "all", "--keep-to", "kept", "--json"];
     let Some(document) = spoilt::valid(folder.path(), &arguments) else { return };
     // The messages of the conformance test are kept together with those of the load.
@@ -69,27 +61,11 @@ fn a_server_that_breaks_a_rule_marks_its_run_and_the_figures_stay() {
         "    save(\"location\");\n",
         "    save(\"location\", \"0x02\");\n    sl_send_reply(\"200\", \"OK\");\n",
     );
-    let server = format!(
-        "[node.server]\n[node.server.application]\nkind = \"program\"\n\
-         command = [\"kamailio\", \"-f\", \"{{folder}}/kamailio.cfg\", \"-DD\", \"-E\", \"-m\", \"64\", \"-M\", \"8\", \"-Y\", \
-         \"{{folder}}\", \"-w\", \"{{folder}}\"]\nready = \"udp:5060\"\npackages = [\"kamailio\"]\n\
-         files = {{ \"kamailio.cfg\" = '''\n{config}''' }}\n"
-    );
     let application = r#"scenario = "register", rate = 20, users = 60, password = "zanzibar", domain = "example.com", conform = true, server = "program""#;
     let metrics = ["conformance_run", "conformance_failed", "registration_success"];
-    let folder = folder("sip", &experiment(&server, application, &metrics));
-    let arguments = [
-        "run",
-        "sip.toml",
-        "--on",
-        "netns",
-        "--allow-programs",
-        "--keep",
-        "failed",
-        "--keep-to",
-        "kept",
-        "--json",
-    ];
+    let folder =
+        folder("sip", &experiment(application, &metrics).replace("[node.server]\n", &kamailio_node(&config)));
+    let arguments = words("run sip.toml --on netns --allow-programs --keep failed --keep-to kept --json");
     let Some(document) = spoilt::valid(folder.path(), &arguments) else { return };
     // The messages of the server's fault are kept. No registration of the load failed.
     let kept = kept_log(folder.path());
@@ -111,11 +87,8 @@ fn a_server_that_breaks_a_rule_marks_its_run_and_the_figures_stay() {
     let table =
         text(&netrig(folder.path(), &["run", "sip.toml", "--on", "netns", "--allow-programs"]).stdout);
     assert!(table.contains("warning: 1 run marked: flow `users`: its server fails"), "{table}");
-    let list = text(&netrig(folder.path(), &["list"]).stdout);
-    // The last line of the list begins with the identity of the run.
-    let identity = list.lines().last().and_then(|line| line.split_whitespace().next());
-    let identity = identity.unwrap_or_else(|| panic!("{list}"));
-    let shown = text(&netrig(folder.path(), &["show", "run", identity]).stdout);
+    let identity = run_ids(folder.path()).pop().expect("a run is listed");
+    let shown = text(&netrig(folder.path(), &["show", "run", &identity]).stdout);
     assert!(shown.contains("remark: flow `users`") && shown.contains("FAIL REG-"), "{shown}");
 }
 
@@ -123,7 +96,7 @@ fn a_server_that_breaks_a_rule_marks_its_run_and_the_figures_stay() {
 fn a_test_that_has_no_time_fails_the_run_and_says_so() {
     skip_unless!(can(&[]));
     let application = r#"scenario = "redirect", callee = "own", rate = 20, users = 20, conform = true, server = { role = "redirect" }"#;
-    let text_of = experiment("[node.server]", application, &["attempts_begun"]);
+    let text_of = experiment(application, &["attempts_begun"]);
     let folder = folder("sip", &text_of.replace("start = \"4 s\"", "start = \"200 ms\""));
     let ended =
         netrig(folder.path(), &["run", "sip.toml", "--on", "netns", "--keep", "all", "--keep-to", "kept"]);
@@ -162,8 +135,7 @@ fn kept_log(folder: &Path) -> String {
 fn messages_of_runs_are_kept_and_a_run_is_the_same_without() {
     skip_unless!(can(&[]));
     let application = r#"scenario = "call", callee = "own", rate = 20, users = 20, server = { role = "proxy", record_route = true }"#;
-    let folder =
-        folder("sip", &experiment("[node.server]", application, &["attempts_begun", "attempt_success"]));
+    let folder = folder("sip", &experiment(application, &["attempts_begun", "attempt_success"]));
     let arguments = ["run", "sip.toml", "--on", "netns", "--keep", "all", "--keep-to", "kept", "--json"];
     let ended = netrig(folder.path(), &arguments);
     let (out, err) = (text(&ended.stdout), text(&ended.stderr));
@@ -219,7 +191,7 @@ fn calls_of_a_run_follow_the_scenario_of_its_file() {
     let application = r#"scenario_file = "my.xml", values_file = "users.csv", keys = { tenant = "blue" }, arrivals = "constant", rate = 20, count = 15, server = { role = "uas" }"#;
     let metrics =
         ["attempts_begun", "attempts_failed", "attempt_success", "response_time_1", "scenario_time"];
-    let folder = folder("sip", &experiment("[node.server]", application, &metrics));
+    let folder = folder("sip", &experiment(application, &metrics));
     std::fs::write(folder.path().join("my.xml"), OPTIONS).expect("the folder is ours");
     std::fs::write(folder.path().join("users.csv"), "SEQUENTIAL\nanna\nbruno\n").expect("the folder is ours");
     let arguments = ["run", "sip.toml", "--on", "netns", "--keep", "all", "--keep-to", "kept", "--json"];
@@ -301,7 +273,7 @@ fn calls_of_a_scenario_offer_a_port_for_media() {
     skip_unless!(can(&[]));
     let application =
         r#"scenario_file = "my.xml", arrivals = "constant", rate = 20, count = 5, server = { role = "uas" }"#;
-    let text_of = experiment("[node.server]", application, &["attempts_begun", "attempt_success"]);
+    let text_of = experiment(application, &["attempts_begun", "attempt_success"]);
     let folder = folder("sip", &format!("{text_of}[factors]\nanswer = [200]\n"));
     std::fs::write(folder.path().join("my.xml"), CALL).expect("the folder is ours");
     let arguments = ["run", "sip.toml", "--on", "netns", "--keep", "all", "--keep-to", "kept", "--json"];
@@ -315,7 +287,7 @@ fn calls_of_a_scenario_offer_a_port_for_media() {
 #[test]
 fn a_scenario_in_which_a_factor_stands_is_checked_at_each_point() {
     let application = r#"scenario_file = "my.xml", rate = 20, server = { role = "uas" }"#;
-    let text_of = experiment("[node.server]", application, &["attempts_begun"]);
+    let text_of = experiment(application, &["attempts_begun"]);
     let folder = folder("sip", &format!("{text_of}[factors]\nanswer = [\"200\", \"never\"]\n"));
     std::fs::write(folder.path().join("my.xml"), CALL).expect("the folder is ours");
     for arguments in [&["check", "sip.toml"][..], &["run", "sip.toml", "--on", "netns"]] {
@@ -332,7 +304,7 @@ fn a_scenario_in_which_a_factor_stands_is_checked_at_each_point() {
 fn what_is_wrong_with_a_scenario_is_found_when_the_file_is_checked() {
     let application =
         r#"scenario_file = "my.xml", keys = { tenant = "blue" }, rate = 20, server = { role = "uas" }"#;
-    let folder = folder("sip", &experiment("[node.server]", application, &["attempts_begun"]));
+    let folder = folder("sip", &experiment(application, &["attempts_begun"]));
     let line = 1 + std::fs::read_to_string(folder.path().join("sip.toml"))
         .expect("it is there")
         .lines()

@@ -8,10 +8,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use netrig_test_support::skip_unless;
-use serde_json::Value;
 
 use crate::common::as_json;
 use crate::common::free_port::free_port;
+use crate::common::machine::skipped;
 use crate::common::sip_server::SipServer;
 use crate::common::{Guarded, netrig, text};
 
@@ -50,14 +50,9 @@ fn the_scenarios_of_sipp_are_read() {
     let names = [
         "uac", "uas", "regexp", "branchc", "branchs", "uac_pcap", "3pcc-C-A", "3pcc-C-B", "3pcc-A", "3pcc-B",
     ];
+    skip_unless!(written_by_sipp(folder.path(), &names));
     for name in names {
-        let Ok(printed) = Command::new("sipp").args(["-sd", name]).output() else {
-            eprintln!("skipped: needs sipp");
-            return;
-        };
-        let file = format!("{name}.xml");
-        std::fs::write(Path::new(folder.path()).join(&file), &printed.stdout).unwrap();
-        let output = netrig(folder.path(), &["sip", "scenario", "check", &file]);
+        let output = netrig(folder.path(), &["sip", "scenario", "check", &format!("{name}.xml")]);
         assert_eq!(output.status.code(), Some(0), "{name}: {}", text(&output.stderr));
         let told = text(&output.stdout);
         assert!(!told.contains("warning"), "{name}: {told}");
@@ -68,16 +63,12 @@ fn the_scenarios_of_sipp_are_read() {
 fn written_by_sipp(folder: &Path, names: &[&str]) -> bool {
     for name in names {
         let Ok(printed) = Command::new("sipp").args(["-sd", name]).output() else {
-            eprintln!("skipped: needs sipp");
+            skipped("sipp");
             return false;
         };
         std::fs::write(folder.join(format!("{name}.xml")), &printed.stdout).unwrap();
     }
     true
-}
-
-fn document(output: &std::process::Output) -> Value {
-    as_json(output)
 }
 
 /// A SIPp process that ends with the test.
@@ -105,7 +96,7 @@ fn a_scenario_calls_and_another_answers() {
             let load =
                 ["sip", "load", &target, "-sf", "uac.xml", "--rate", "100/s", "--count", "50", "--json"];
             let output = netrig(folder.path(), &[&load[..], connections].concat());
-            let told = document(&output);
+            let told = as_json(&output);
             assert_eq!((&told["succeeded"], &told["failed"]), (&50.into(), &0.into()), "{transport}: {told}");
             // If a busy machine makes the caller late, the run is invalid, but its calls are correct.
             let valid = told["valid"].as_bool().unwrap();
@@ -204,7 +195,7 @@ Content-Length: 0
         let target = format!("tcp:{server}");
         let load = ["sip", "load", &target, "-sf", "call.xml", "--users", "1", "--count", "3", "--json"];
         let output = netrig(folder.path(), &[&load[..], arguments].concat());
-        let told = document(&output);
+        let told = as_json(&output);
         is_over.store(true, Ordering::Relaxed);
         drop(std::net::TcpStream::connect(address).unwrap());
         let connections = served.join().unwrap();
@@ -235,7 +226,7 @@ fn scenarios_call_sipp_and_answer_it() {
             ["sip", "load", &target, "--scenario-file", &file, "--rate", "50/s", "--count", "20", "--json"];
         let told = loop {
             let output = netrig(folder.path(), &load);
-            let told = document(&output);
+            let told = as_json(&output);
             if kind == "udp" || !told["failures"].to_string().contains("refused") {
                 break told;
             }
@@ -288,6 +279,8 @@ fn what_a_scenario_must_not_do_is_refused_before_anything_is_sent() {
         (&["load", target, "-sf", "send.xml", "-set", "x", "1"], "no <Global> variable `x`"),
         (&["load", target, "--service", "bob"], "--service belongs to a scenario"),
         (&["load", target, "-sf", "send.xml", "--callee", "own"], "cannot be used with"),
+        (&["load", target, "-sf", "send.xml", "--messages", "own.toml"], "cannot be used with"),
+        (&["load", target, "--media", "pcmu", "--ring", "1s"], "cannot be used with"),
         (&["load", "udp:8.8.8.8:5060", "-sf", "send.xml"], "8.8.8.8 is a public address"),
         (&["serve", "scenario", "receive.xml", "--listen", "udp:192.0.2.1:5060"], "with --open"),
     ] {
@@ -358,13 +351,13 @@ fn controllers_of_netrig_and_sipp_connect_two_user_agents() {
         let told = if own == "3pcc-C-A" {
             let _other = controller("3pcc-C-B");
             until_listening(&link);
-            document(&netrig(folder.path(), &load))
+            as_json(&netrig(folder.path(), &load))
         } else {
             let folder = folder.path().to_owned();
             let words: Vec<String> = load.iter().map(|word| (*word).to_owned()).collect();
             let own = std::thread::spawn(move || {
                 let words: Vec<&str> = words.iter().map(String::as_str).collect();
-                document(&netrig(&folder, &words))
+                as_json(&netrig(&folder, &words))
             });
             until_listening(&link);
             let _other = controller("3pcc-C-A");
@@ -419,7 +412,7 @@ fn captures_streams_and_digits_are_played() {
     ]);
     let target = format!("udp:{}", server.address("udp"));
     let load = ["sip", "load", &target, "-sf", "call.xml", "--count", "1", "--media-port", "19100", "--json"];
-    let told = document(&netrig(folder.path(), &load));
+    let told = as_json(&netrig(folder.path(), &load));
     assert_eq!((&told["succeeded"], &told["failed"]), (&1.into(), &0.into()), "{told}");
     let media = &told["media"];
     // The stream and the digit have 36 packets. The call ends before the captures do, so the number of their sent

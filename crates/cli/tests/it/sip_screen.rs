@@ -15,12 +15,6 @@ fn netrig() -> &'static str {
     env!("CARGO_BIN_EXE_netrig")
 }
 
-fn answering() -> (SipServer, String) {
-    let server = SipServer::start(&["uas", "--listen", "udp:127.0.0.1:0"]);
-    let target = format!("udp:{}", server.address("udp"));
-    (server, target)
-}
-
 /// Checks that the terminal is restored after the screen of a load, and that the shell continues.
 fn assert_restored(shown: &str) {
     for sign in RESTORED {
@@ -33,7 +27,7 @@ fn assert_restored(shown: &str) {
 
 #[test]
 fn keys_change_a_load_and_end_it_and_the_report_says_so() {
-    let (_server, target) = answering();
+    let (_server, target) = SipServer::answering();
     let folder = tempfile::tempdir().unwrap();
     let load = format!(
         "{} sip load {target} --rate 100/s --arrivals constant --for 1h --cpus 1 --json > load.json",
@@ -74,7 +68,7 @@ fn keys_change_a_load_and_end_it_and_the_report_says_so() {
 
 /// Sends SIGTERM to a load as soon as its screen shows a word. Returns the output after it.
 fn told_to_end_when_it_says(word: &str) -> String {
-    let (_server, target) = answering();
+    let (_server, target) = SipServer::answering();
     let folder = tempfile::tempdir().unwrap();
     let load = format!("exec {} sip load {target} --rate 50/s --for 1h", netrig());
     let commands = format!("sh -c 'echo pid=$$.; {load}'; echo code=$?; stty -a");
@@ -98,7 +92,7 @@ fn a_signal_ends_it_and_the_terminal_is_restored() {
 
 #[test]
 fn a_search_is_shown_and_ended_by_a_key() {
-    let (_server, target) = answering();
+    let (_server, target) = SipServer::answering();
     let folder = tempfile::tempdir().unwrap();
     let search = format!("{} sip capacity {target} --start 20/s --cpus 1", netrig());
     let mut terminal = Terminal::run(folder.path(), &format!("{search}; echo code=$?; stty -a"));
@@ -112,7 +106,7 @@ fn a_search_is_shown_and_ended_by_a_key() {
 /// With `--no-screen` the output has lines, even on a terminal.
 #[test]
 fn lines_are_to_be_had_on_a_terminal_too() {
-    let (_server, target) = answering();
+    let (_server, target) = SipServer::answering();
     let folder = tempfile::tempdir().unwrap();
     let load = format!("{} sip load {target} --rate 50/s --for 1s --no-screen", netrig());
     let shown = Terminal::run(folder.path(), &load).end();

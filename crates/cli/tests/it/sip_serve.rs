@@ -72,7 +72,7 @@ fn a_server_ends_by_itself_after_its_time() {
             err.starts_with(&format!("ready: {role} at udp:127.0.0.1:")) && err.lines().count() == 1,
             "{err}"
         );
-        let told: serde_json::Value = as_json(&output);
+        let told = as_json(&output);
         assert_eq!(told["server"], role);
     }
 }
@@ -175,17 +175,8 @@ fn a_certificate_may_be_given() {
         eprintln!("skipped: needs openssl");
         return;
     }
-    let output = serve(&[
-        "uas",
-        "--listen",
-        "tls:127.0.0.1:0",
-        "--certificate",
-        &certificate,
-        "--private-key",
-        &key,
-        "--for",
-        "10ms",
-    ]);
+    let files = ["--certificate", &certificate, "--private-key", &key];
+    let output = serve(&[&words("uas --listen tls:127.0.0.1:0 --for 10ms")[..], &files].concat());
     let err = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success() && !err.contains("SHA-256"), "{err}");
 }

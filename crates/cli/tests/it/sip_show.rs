@@ -5,7 +5,7 @@ use std::process::{Command, Output};
 
 use serde_json::Value;
 
-use crate::common::{netrig, text};
+use crate::common::{as_json, netrig, text, words};
 
 /// A request or response of a call between two users. `start` is the start line.
 fn message(start: &str, cseq: &str, call_id: &str) -> String {
@@ -113,7 +113,7 @@ fn a_picture_and_a_document_have_the_same_messages() {
     let svg = std::fs::read_to_string(shown.path("calls.svg")).unwrap();
     assert_eq!(svg.matches("class=\"words").count(), 7, "{svg}");
     let printed = shown.output(&["calls.log", "--json"]);
-    let document: Value = serde_json::from_slice(&printed.stdout).unwrap();
+    let document = as_json(&printed);
     assert_eq!(
         (document["calls"].as_array().unwrap().len(), document["messages"].as_array().unwrap().len()),
         (2, 7)
@@ -173,18 +173,8 @@ fn calls_of_a_simulated_run_are_shown() {
         text(&output.stdout)
     };
     let levels = "role=uas,loss=5 %,t1=500 ms,delay=1 ms";
-    run(&[
-        "run",
-        "sip-server/loss",
-        "--set",
-        levels,
-        "--replications",
-        "1",
-        "--store",
-        "r.db",
-        "--out",
-        "r.html",
-    ]);
+    let load = words("run sip-server/loss --replications 1 --store r.db --out r.html --set");
+    run(&[&load[..], &[levels]].concat());
     let listed = run(&["list", "--store", "r.db"]);
     let id =
         listed.lines().find(|line| line.contains("loss = 5 %")).unwrap().split_whitespace().next().unwrap();

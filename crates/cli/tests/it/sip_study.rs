@@ -29,7 +29,7 @@ fn what_loss_costs_is_what_the_timers_say() {
     let arguments =
         ["run", "sip-server/loss", "--set", "loss=10 %,t1=500 ms,delay=1 ms,role=registrar", "--json"];
     let ended = netrig(folder.path(), &arguments);
-    let document: Value = as_json(&ended);
+    let document = as_json(&ended);
     let claims = document["claims"].as_array().expect("there are claims");
     let computed = claims.iter().find(|claim| claim["id"] == "as-computed").expect("it is claimed");
     assert_eq!(computed["verdict"], "supported", "{computed:#}");

@@ -9,8 +9,8 @@ use std::time::Duration;
 use netrig_sip::header::NameAddr;
 use netrig_sip::sdp::SessionDescription;
 use netrig_sip::{Message, Method, Name, Request, Response, Uri};
-use serde_json::Value;
 
+use crate::common::as_json;
 use crate::common::sip_peer::{PeerMessage, SipPeer, response};
 use crate::common::sip_server::{PASSWORD_ENV, SipServer};
 
@@ -20,8 +20,7 @@ fn verdict(target: &str, role: &str, id: &str) -> (String, String) {
     command.args(["sip", "conform", target, "--role", role, "--domain", "lab.test", "--json", "--only", id]);
     command.args(["--patience", "2s", "--silence", "300ms", "--password-env", PASSWORD_ENV]);
     let output = command.env(PASSWORD_ENV, "zanzibar").output().unwrap();
-    let document: Value = serde_json::from_slice(&output.stdout)
-        .unwrap_or_else(|error| panic!("{error}: {}", String::from_utf8_lossy(&output.stderr)));
+    let document = as_json(&output);
     let row = &document["purposes"][0];
     let observation = row["observation"].as_str().unwrap_or_default().to_owned();
     let is_deviation = observation.starts_with("only recommended");

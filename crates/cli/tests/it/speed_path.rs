@@ -18,18 +18,12 @@ use netrig_speed::responsiveness::{ForeignProbe, Responsiveness};
 use netrig_speed::serve::{Server, ServerOrder};
 use serde_json::Value;
 
-use crate::common::path_lab::{DiscardingSink, PathLab};
+use crate::common::path_lab::{DiscardingSink, PathLab, near_to_far};
 
 /// near – 10 Mbit/s, 10 ms one-way delay, queue of 40 packets – far.
-const LINE: &str = r#"
-[node.near]
-[node.far]
-[link.line]
-between = ["near", "far"]
-rate = "10 Mbit/s"
-delay = "10 ms"
-queue = { kind = "fifo", packets = 40 }
-"#;
+fn line() -> String {
+    near_to_far("line").nodes("near far").fifo("line", "near far", ("10 Mbit/s", "10 ms", 40), "").build()
+}
 
 const FAR: &str = "10.0.0.2";
 const PORT: u16 = 8621;
@@ -59,7 +53,7 @@ impl Deref for Line {
 impl Line {
     /// Builds the line. If this is not possible, prints the reason directly to stderr and returns `None`.
     fn build() -> Option<Self> {
-        PathLab::build_if_possible("line", LINE).map(Self)
+        PathLab::build_if_possible("line", &line()).map(Self)
     }
 
     /// Runs a function on the node near while a server listens on the node far.

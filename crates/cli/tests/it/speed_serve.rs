@@ -5,12 +5,14 @@ use std::net::TcpStream;
 use std::process::{Child, ChildStderr, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
+use netrig_test_support::skip_unless;
 use rustix::process::Signal;
 use serde_json::Value;
 
 use crate::common::far_end::{interrupt, until_it_worked};
 use crate::common::free_port::free_port;
-use crate::common::{Guarded, connect_from, write_secret};
+use crate::common::machine::can_open;
+use crate::common::{Guarded, as_json, connect_from, write_secret};
 
 fn netrig(arguments: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_netrig"));
@@ -80,10 +82,6 @@ fn measuring(server: &Server, what: &[&str]) -> Child {
     child
 }
 
-fn json(output: &Output) -> Value {
-    serde_json::from_slice(&output.stdout).unwrap_or_else(|error| panic!("{error}: {output:?}"))
-}
-
 const SHORT: [&str; 6] = ["--down", "--only", "connections", "--time", "1s", "-P2"];
 
 #[test]
@@ -94,9 +92,9 @@ fn one_port_serves_our_client_as_itself_and_as_one_of_iperf3() {
     let [own, iperf3] = [0, 1].map(|which| server.addresses[which].clone());
     for (host, way) in [(&own, None), (&own, Some("--iperf3")), (&iperf3, Some("--iperf3"))] {
         let arguments: Vec<_> = [host.as_str()].into_iter().chain(SHORT).chain(way).collect();
-        let ours = json(&ended(&[&arguments[..], &["--json"]].concat()));
+        let ours = as_json(&ended(&[&arguments[..], &["--json"]].concat()));
         assert!(ours["phases"][0]["throughput"]["bytes"].as_u64() > Some(0), "{ours:#}");
-        let theirs = json(&ended(&[&arguments[..], &["--json=iperf3"]].concat()));
+        let theirs = as_json(&ended(&[&arguments[..], &["--json=iperf3"]].concat()));
         assert!(theirs["end"]["sum_received"]["bytes"].as_u64() > Some(0), "{theirs:#}");
         assert_eq!(theirs["start"]["test_start"]["num_streams"], 2, "{theirs:#}");
     }
@@ -113,7 +111,7 @@ fn one_port_serves_our_client_as_itself_and_as_one_of_iperf3() {
 #[test]
 fn the_document_of_a_meter_keeps_to_its_schema() {
     let contract = Command::new(env!("CARGO_BIN_EXE_netrig")).args(["schema", "--of", "speed"]).output();
-    let contract = jsonschema::validator_for(&json(&contract.unwrap())).unwrap();
+    let contract = jsonschema::validator_for(&as_json(&contract.unwrap())).unwrap();
     let server = Server::start(&[], 1);
     for what in [
         &["--both", "--only", "connections"][..],
@@ -123,7 +121,7 @@ fn the_document_of_a_meter_keeps_to_its_schema() {
         &["--down", "--only", "connections", "--idle", "0s"],
     ] {
         let told = [&[&server.addresses[0], "--time", "800ms", "--json"], what].concat();
-        let told = json(&ended(&told));
+        let told = as_json(&ended(&told));
         let wrong: Vec<_> = contract.iter_errors(&told).map(|error| error.to_string()).collect();
         assert!(wrong.is_empty(), "{what:?}: {wrong:?}");
         assert_eq!((&told["format"], &told["partial"]), (&1.into(), &false.into()), "{what:?}");
@@ -235,7 +233,7 @@ fn of_a_server_that_is_killed_something_is_told() {
         let client = measuring(&server, &what);
         server.child.kill().unwrap();
         let output = client.wait_with_output().unwrap();
-        let told = json(&output);
+        let told = as_json(&output);
         assert_eq!((output.status.code(), &told["partial"]), (Some(1), &true.into()), "{told:#}");
         let why = told["broken"].as_str().unwrap();
         assert!(why.contains("the server"), "{why}");
@@ -256,11 +254,11 @@ fn who_interrupts_it_gets_what_there_is() {
         // Before the client has installed its signal handler, the signal kills it.
         assert!(matches!(output.status.code(), None | Some(0 | 130)), "{after_ms} ms: {output:?}");
         if !output.stdout.is_empty() {
-            let told = json(&output);
+            let told = as_json(&output);
             assert_eq!(told["partial"], output.status.code() == Some(130), "{after_ms} ms: {told:#}");
         }
     }
-    let told = json(&ended(&all));
+    let told = as_json(&ended(&all));
     assert_eq!(told["partial"], false, "{told:#}");
     server.end();
 }
@@ -386,13 +384,7 @@ fn a_web_page_of_another_site_may_not_measure_unless_it_is_allowed() {
 fn half_openings_of_a_speed_server_take_bounded_memory() {
     const THREADS: usize = 112;
     const DOOR: usize = 1024;
-    let limit = rustix::process::getrlimit(rustix::process::Resource::Nofile);
-    let raised = rustix::process::Rlimit { current: limit.maximum, ..limit };
-    rustix::process::setrlimit(rustix::process::Resource::Nofile, raised).unwrap();
-    if limit.maximum.is_some_and(|most| most < 4000) {
-        eprintln!("skipped: needs 4000 open files");
-        return;
-    }
+    skip_unless!(can_open(4000));
     let server = Server::start(&["--json"], 1);
     let address = &server.addresses[0];
     let before = crate::common::most_memory(&server.child);

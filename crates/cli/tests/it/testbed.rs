@@ -8,13 +8,13 @@ use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use netrig_core::{Direction, Dscp, Instant, Note, PacketEvent, Sample, Seeds, Sink, Step, Subject};
-use netrig_experiment::{RunError, RunOutcome};
+use netrig_core::{Direction, Dscp, Instant, PacketEvent, Sample, Seeds, Sink, Step, Subject};
+use netrig_experiment::RunError;
 use netrig_netns::{Journals, Namespaces};
-use netrig_test_support::{ExperimentText, skip_unless};
+use netrig_test_support::{ExperimentText, Tape, skip_unless};
 use serde_json::Value;
 
-use crate::common::carried_out::{carry_out, run};
+use crate::common::carried_out::{carry_out, recorded, run};
 use crate::common::machine::{can, folder};
 use crate::common::spoilt;
 use crate::common::{netrig, text};
@@ -349,41 +349,11 @@ fn tshark_sees_the_code_points_and_drops_that_the_router_claims() {
     );
 }
 
-/// A sink that stores the samples and the time line.
-#[derive(Default)]
-struct Course {
-    samples: Vec<(Subject, Sample)>,
-    notes: Vec<Note>,
-}
-
-impl Sink for Course {
-    fn sample(&mut self, subject: Subject, sample: Sample) {
-        self.samples.push((subject, sample));
-    }
-
-    fn wants_notes(&self) -> bool {
-        true
-    }
-
-    fn note(&mut self, note: Note) {
-        self.notes.push(note);
-    }
-}
-
-impl Course {
-    /// The values of a quantity between two times, s.
-    fn between(&self, name: &str, from: f64, until: f64) -> Vec<f64> {
-        let within = |at: Instant| (from..until).contains(&at.as_secs_f64());
-        let of = self.samples.iter().filter(|(_, sample)| sample.quantity.name == name && within(sample.at));
-        of.map(|(_, sample)| sample.value).collect()
-    }
-}
-
-/// Runs the first point of an experiment in namespaces.
-fn run_in_namespaces(experiment: &str) -> (Course, RunOutcome) {
-    let mut course = Course::default();
-    let outcome = carry_out(&run(experiment, 0), &mut course, &AtomicBool::new(false));
-    (course, outcome.unwrap_or_else(|error| panic!("{error}")))
+/// The values of a quantity between two times, s.
+fn between(tape: &Tape, name: &str, from: f64, until: f64) -> Vec<f64> {
+    let within = |at: Instant| (from..until).contains(&at.as_secs_f64());
+    let of = tape.samples().iter().filter(|(_, sample)| sample.quantity.name == name && within(sample.at));
+    of.map(|(_, sample)| sample.value).collect()
 }
 
 #[test]
@@ -398,8 +368,8 @@ fn an_interface_goes_down_and_up_at_its_time_and_traffic_with_it() {
         // The flow passes R, because a node whose interface goes down also loses routes to hosts that are not its
         // neighbours.
         let text = text.replace("duration =", &format!("ip = {version}\nduration ="));
-        let (course, _) = run_in_namespaces(&text);
-        let received = |from, until| course.between("received_bytes", from, until).iter().sum::<f64>();
+        let (tape, _) = recorded(&text, Tape::default());
+        let received = |from, until| between(&tape, "received_bytes", from, until).iter().sum::<f64>();
         // The intervals allow for sampling intervals of 0.1 s and for packets in transit when the interface went down.
         let [before, meanwhile, after] = [received(0.0, 1.05), received(1.15, 1.95), received(2.15, 3.05)];
         assert!(
@@ -407,11 +377,11 @@ fn an_interface_goes_down_and_up_at_its_time_and_traffic_with_it() {
             "IPv{version}: {before}, {meanwhile}, {after}"
         );
         let said = |at: f64, words: &str| {
-            let mut notes = course.notes.iter().filter(|note| note.text.starts_with(words));
+            let mut notes = tape.notes().iter().filter(|note| note.text.starts_with(words));
             notes.any(|note| note.at.as_secs_f64() == at)
         };
-        assert!(said(1.0, "interface access of a down, done "), "{:?}", course.notes);
-        assert!(said(2.0, "interface access of a up, done "), "{:?}", course.notes);
+        assert!(said(1.0, "interface access of a down, done "), "{:?}", tape.notes());
+        assert!(said(2.0, "interface access of a up, done "), "{:?}", tape.notes());
     }
 }
 
@@ -436,13 +406,13 @@ fn two_paths() -> String {
 fn multipath_tcp_has_a_subflow_for_each_path_and_survives_the_outage_of_one() {
     skip_unless!(can(&["/proc/sys/net/mptcp"]));
     for text in [two_paths().to_owned(), two_paths().replace("duration =", "ip = 6\nduration =")] {
-        let (course, outcome) = run_in_namespaces(&text);
+        let (tape, outcome) = recorded(&text, Tape::default());
         let invalid = outcome.invalid.unwrap_or_default();
         assert!(!invalid.contains("fell back"), "{invalid}");
-        let subflows = course.between("subflows", 1.0, 2.0);
+        let subflows = between(&tape, "subflows", 1.0, 2.0);
         assert!(!subflows.is_empty() && subflows.iter().all(|subflows| *subflows == 2.0), "{subflows:?}");
         for link in 0..2 {
-            let bytes = course.samples.iter().filter(|(subject, sample)| {
+            let bytes = tape.samples().iter().filter(|(subject, sample)| {
                 *subject == Subject::Link(link, Direction::Forward) && sample.quantity.name == "link_bytes"
             });
             let bytes: f64 = bytes.map(|(_, sample)| sample.value).sum();
@@ -451,9 +421,9 @@ fn multipath_tcp_has_a_subflow_for_each_path_and_survives_the_outage_of_one() {
         // The congestion window of each path is traced.
         for path in 0..2 {
             let of = Subject::Path(0, path);
-            assert!(course.samples.iter().any(|(subject, s)| *subject == of && s.quantity.name == "cwnd"));
+            assert!(tape.samples().iter().any(|(subject, s)| *subject == of && s.quantity.name == "cwnd"));
         }
-        let during: f64 = course.between("received_bytes", 3.0, 4.0).iter().sum();
+        let during: f64 = between(&tape, "received_bytes", 3.0, 4.0).iter().sum();
         assert!(during > 0.0, "nothing arrives while the first link is down");
     }
 }
@@ -464,12 +434,13 @@ fn multipath_tcp_is_fine_with_one_path() {
     let text = two_paths()
         .replace("[\"first\", \"second\"]", "[\"first\"]")
         .replace("at = \"2 s\"", "at = \"1.9 s\"");
-    let (course, outcome) = run_in_namespaces(&text.replace("duration = \"6 s\"", "duration = \"2 s\""));
+    let (tape, outcome) =
+        recorded(&text.replace("duration = \"6 s\"", "duration = \"2 s\""), Tape::default());
     let invalid = outcome.invalid.unwrap_or_default();
     assert!(!invalid.contains("fell back"), "{invalid}");
-    let subflows = course.between("subflows", 0.5, 1.5);
+    let subflows = between(&tape, "subflows", 0.5, 1.5);
     assert!(!subflows.is_empty() && subflows.iter().all(|subflows| *subflows == 1.0), "{subflows:?}");
-    assert!(course.between("received_bytes", 0.0, 2.0).iter().sum::<f64>() > 100e3);
+    assert!(between(&tape, "received_bytes", 0.0, 2.0).iter().sum::<f64>() > 100e3);
 }
 
 /// The hop limit of packets allows two links on a path of three. The second router drops the packets, and its kernel
@@ -493,10 +464,10 @@ fn a_kernel_counts_the_packets_whose_hop_limit_runs_out_at_its_node() {
         )
         .response("drops", "node.S", "hop_limit_drops")
         .build();
-    let (course, _) = run_in_namespaces(&text);
+    let (tape, _) = recorded(&text, Tape::default());
     let sum = |subject: Subject, quantity: &str| -> f64 {
         let of = |(of, sample): &&(Subject, Sample)| *of == subject && sample.quantity.name == quantity;
-        course.samples.iter().filter(of).map(|(_, sample)| sample.value).sum()
+        tape.samples().iter().filter(of).map(|(_, sample)| sample.value).sum()
     };
     let nodes = run(&text, 0).scenario.nodes.iter().map(|node| node.name.clone()).collect::<Vec<_>>();
     let handed = sum(Subject::Link(1, Direction::Forward), "link_delivered");

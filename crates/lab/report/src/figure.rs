@@ -245,7 +245,7 @@ impl<'a> ChartBuilder<'a> {
         let span = |finding: &PaperAbscissa| (finding.x, finding.x, self.abscissa_in_words(finding));
         let findings = self.abscissas(panel, true).map(span);
         let spans = outage.into_iter().chain(self.knees(panel)).chain(findings).collect();
-        chart::Panel { title: levels_in_words(panel.levels.levels()), layers, spans }
+        chart::Panel { title: levels_in_words(&panel.levels), layers, spans }
     }
 
     /// The paper's results that are positions on the horizontal axis. If `is_among`, those within the drawn range,
@@ -287,8 +287,7 @@ impl<'a> ChartBuilder<'a> {
     }
 
     fn grid(grid: &Grid) -> chart::PanelGrid {
-        let headings =
-            |points: &[Point]| points.iter().map(|point| levels_in_words(point.levels())).collect();
+        let headings = |points: &[Point]| points.iter().map(levels_in_words).collect();
         chart::PanelGrid { rows: headings(&grid.rows), columns: headings(&grid.columns) }
     }
 

@@ -2,7 +2,7 @@
 
 use netrig_core::number;
 use netrig_core::text::words;
-use netrig_experiment::{ClaimVerdict, Legend, Level, LevelValue};
+use netrig_experiment::{ClaimVerdict, Legend, Level, LevelValue, Point};
 
 use crate::{Picture, Report};
 
@@ -27,8 +27,8 @@ pub(crate) fn level_in_words(factor: &str, level: &Level) -> String {
 }
 
 /// Levels with their factors: `tcp, down for 5 s`.
-pub(crate) fn levels_in_words<'a>(levels: impl IntoIterator<Item = (&'a String, &'a Level)>) -> String {
-    let levels = levels.into_iter().map(|(factor, level)| level_in_words(factor, level));
+pub(crate) fn levels_in_words(point: &Point) -> String {
+    let levels = point.levels().iter().map(|(factor, level)| level_in_words(factor, level));
     levels.collect::<Vec<_>>().join(", ")
 }
 

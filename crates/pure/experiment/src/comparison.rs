@@ -76,8 +76,8 @@ fn inclusion(low: f64, high: f64, lowest: f64, highest: f64) -> AgreementVerdict
 /// The factors that have one level at all points of the first runs and another level at all points of the second runs.
 /// For this, a missing factor counts as a level.
 pub fn differing_constants(first: &[PointRuns], second: &[PointRuns]) -> BTreeSet<String> {
-    let names: BTreeSet<&String> =
-        first.iter().chain(second).flat_map(|runs| runs.point.levels().keys()).collect();
+    let levels = first.iter().chain(second).flat_map(|runs| runs.point.levels());
+    let names: BTreeSet<&String> = levels.map(|(factor, _)| factor).collect();
     let differs = |name: &&String| match (constant_level(first, name), constant_level(second, name)) {
         (Some(first), Some(second)) => first != second,
         _ => false,

@@ -62,59 +62,61 @@ pub struct Factor {
     pub levels: Vec<Level>,
 }
 
-/// One combination of levels: every factor of the experiment with its level at this point. Clones share the memory of
-/// the levels, because an experiment may have a million runs.
+/// One combination of levels: every factor of the experiment with its level at this point. An experiment may have a
+/// million runs: clones share the memory of the levels, which is a slice in the order of the factors' names.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Point(Arc<BTreeMap<String, Level>>);
+pub struct Point(Arc<[(String, Level)]>);
 
 impl Point {
     /// The level of `factor`, if the experiment has the factor.
     pub fn level(&self, factor: &str) -> Option<&Level> {
-        self.0.get(factor)
+        let place = self.0.binary_search_by(|(name, _)| name.as_str().cmp(factor)).ok()?;
+        Some(&self.0[place].1)
     }
 
-    /// The levels by factor.
-    pub fn levels(&self) -> &BTreeMap<String, Level> {
+    /// The factors with their levels, in the order of the factors' names.
+    pub fn levels(&self) -> &[(String, Level)] {
         &self.0
     }
 
     /// Sets the level of `factor`.
     pub fn set(&mut self, factor: impl Into<String>, level: Level) {
-        Arc::make_mut(&mut self.0).insert(factor.into(), level);
+        let set = (factor.into(), level);
+        *self = self.0.iter().cloned().chain([set]).collect();
     }
 
     /// The point reduced to the factors for which `keep` is true.
     #[must_use]
     pub fn only(&self, keep: impl Fn(&str) -> bool) -> Self {
-        if self.0.keys().all(|factor| keep(factor)) {
+        if self.0.iter().all(|(factor, _)| keep(factor)) {
             return self.clone();
         }
-        let kept = self.0.iter().filter(|(factor, _)| keep(factor));
-        kept.map(|(factor, level)| (factor.clone(), level.clone())).collect()
+        Self(self.0.iter().filter(|(factor, _)| keep(factor)).cloned().collect())
     }
 }
 
 impl From<BTreeMap<String, Level>> for Point {
     fn from(levels: BTreeMap<String, Level>) -> Self {
-        Self(Arc::new(levels))
+        Self(levels.into_iter().collect())
     }
 }
 
 impl FromIterator<(String, Level)> for Point {
     fn from_iter<I: IntoIterator<Item = (String, Level)>>(levels: I) -> Self {
-        Self(Arc::new(levels.into_iter().collect()))
+        // Of several levels of a factor, the last one counts.
+        BTreeMap::from_iter(levels).into()
     }
 }
 
 impl Serialize for Point {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        self.0.as_ref().serialize(serializer)
+        serializer.collect_map(self.0.iter().map(|(factor, level)| (factor, level)))
     }
 }
 
 impl<'de> Deserialize<'de> for Point {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        Ok(Self(Arc::new(BTreeMap::deserialize(deserializer)?)))
+        Ok(BTreeMap::<String, Level>::deserialize(deserializer)?.into())
     }
 }
 
@@ -296,7 +298,7 @@ impl Serialize for TypedLevel<'_> {
 
 /// Serialises a point with each level as a [`TypedLevel`].
 pub(crate) fn typed_point<S: Serializer>(point: &Point, serializer: S) -> Result<S::Ok, S::Error> {
-    typed_map(point.levels(), serializer)
+    serializer.collect_map(point.levels().iter().map(|(factor, level)| (factor, TypedLevel(level))))
 }
 
 /// Serialises levels, by the names of their factors, as [`TypedLevel`]s.

@@ -123,12 +123,7 @@ pub enum DigestError {
 
 impl Hash {
     fn hex(self, parts: &[&str]) -> String {
-        let text = parts.join(":");
-        match self {
-            Self::Md5 => hex(&Md5::digest(text)),
-            Self::Sha256 => hex(&Sha256::digest(text)),
-            Self::Sha512Of256 => hex(&Sha512_256::digest(text)),
-        }
+        self.hex_of(parts.join(":").as_bytes())
     }
 
     fn hex_of(self, bytes: &[u8]) -> String {

@@ -160,28 +160,31 @@ impl SessionDescription {
     /// The offer of a telephone: G.711 with A-law and µ-law, and DTMF, at `port` of `address` (RFC 3551, RFC 4733).
     pub fn audio(address: IpAddr, port: u16, id: u64) -> Self {
         let attribute = |value: &str| Attribute::new("rtpmap", Some(value));
-        Self {
-            origin: SessionOrigin {
-                username: "-".into(),
-                id,
-                version: 1,
-                address: ConnectionData::new(address),
-            },
-            name: "-".into(),
-            connection: Some(ConnectionData::new(address)),
+        let media = vec![Media {
+            kind: "audio".into(),
+            port,
+            ports: None,
+            protocol: "RTP/AVP".into(),
+            formats: ["0", "8", "101"].map(str::to_owned).into(),
             informative: Vec::new(),
-            times: vec![('t', "0 0".into())],
+            connection: None,
+            attributes: ["0 PCMU/8000", "8 PCMA/8000", "101 telephone-event/8000"].map(attribute).into(),
+        }];
+        Self::session(address, id, vec![('t', "0 0".into())], media)
+    }
+
+    /// The first version of a session without attributes of its own.
+    fn session(address: IpAddr, id: u64, times: Vec<(char, String)>, media: Vec<Media>) -> Self {
+        let connection = ConnectionData::new(address);
+        let origin = SessionOrigin { username: "-".into(), id, version: 1, address: connection.clone() };
+        Self {
+            origin,
+            name: "-".into(),
+            connection: Some(connection),
+            informative: Vec::new(),
+            times,
             attributes: Vec::new(),
-            media: vec![Media {
-                kind: "audio".into(),
-                port,
-                ports: None,
-                protocol: "RTP/AVP".into(),
-                formats: ["0", "8", "101"].map(str::to_owned).into(),
-                informative: Vec::new(),
-                connection: None,
-                attributes: ["0 PCMU/8000", "8 PCMA/8000", "101 telephone-event/8000"].map(attribute).into(),
-            }],
+            media,
         }
     }
 
@@ -246,20 +249,7 @@ impl SessionDescription {
                 attributes: if refused { Vec::new() } else { attributes },
             }
         };
-        Self {
-            origin: SessionOrigin {
-                username: "-".into(),
-                id,
-                version: 1,
-                address: ConnectionData::new(address),
-            },
-            name: "-".into(),
-            connection: Some(ConnectionData::new(address)),
-            informative: Vec::new(),
-            times: self.times.clone(),
-            attributes: Vec::new(),
-            media: self.media.iter().enumerate().map(media).collect(),
-        }
+        Self::session(address, id, self.times.clone(), self.media.iter().enumerate().map(media).collect())
     }
 
     /// Parses a body of `application/sdp`. Lines may end without CR (RFC 8866 section 5).

@@ -1,6 +1,7 @@
 //! The command line of `netrig probe`.
 
 use clap::{Args, Subcommand};
+use netrig_core::setting::SettingsTable;
 use netrig_host::ConnectionLimits;
 use netrig_probe::path_mtu::PathMtuSettings;
 use netrig_probe::trace::TraceSettings;
@@ -27,39 +28,63 @@ pub struct Probe {
 pub enum Kind {
     /// Quantiles of the one-way delay, in which a lost packet counts as an infinite delay, and delay variation (RFC 7679, RFC
     /// 7680, RFC 3393); needs `probe reflect` at the target
-    Owd(OneWay),
+    Owd(StreamProbe<OneWaySettings>),
     /// One-way loss and its pattern, reordering and duplicates (RFC 7680, RFC 3357, RFC 4737, RFC 5560); needs `probe reflect`
     /// at the target
-    Loss(OneWay),
+    Loss(StreamProbe<OneWaySettings>),
     /// Round-trip time and two-way loss by ICMP echo (RFC 2681, RFC 6673)
     Ping(Ping),
     /// The hops of a path, by packets of one flow, and the speed of the links between them
-    Trace(Trace),
+    Trace(OpenProbe<TraceSettings>),
     /// The path MTU (RFC 8899), whether longer packets are lost silently, and whether TCP's segments fit
-    Mtu(Mtu),
+    Mtu(KeyedProbe<PathMtuSettings>),
     /// Trains of echoes of several sizes: how the round-trip time grows with the length of the packets
-    Train(Train),
+    Train(OpenProbe<TrainSettings>),
     /// Rate of fetching one object by HTTP
     Web(Web),
     /// Round-trip and one-way delay and loss with any STAMP or TWAMP Light reflector (RFC 8762, RFC 8972)
-    Stamp(Stamp),
+    Stamp(StreamProbe<StampSettings>),
     /// TCP throughput with the metrics of RFC 6349, or a file by FTP; needs `probe reflect` or an FTP server at the target
-    Transfer(Transfer),
+    Transfer(KeyedProbe<TransferSettings>),
     /// A call: rating and opinion score by the E-model (ITU-T G.107); needs `probe reflect` at the target
-    Voice(Voice),
+    Voice(KeyedProbe<VoiceSettings>),
     /// Video by RTP: each received picture is compared with the sent one; needs `probe reflect` at the target, and ffmpeg here
-    Video(Video),
+    Video(KeyedProbe<VideoSettings>),
     /// The far end of every probe, and a STAMP reflector
     Reflect(Reflect),
 }
 
-/// `netrig probe owd` and `netrig probe loss`.
+/// A probe without a key.
 #[derive(Debug, Args)]
-pub struct OneWay {
+pub struct OpenProbe<S: SettingsTable + Default + 'static> {
     #[command(flatten)]
     pub target: Target,
     #[command(flatten)]
-    pub probe: Typed<OneWaySettings>,
+    pub probe: Typed<S>,
+    #[command(flatten)]
+    pub form: Form,
+}
+
+/// A probe whose far end may require a key.
+#[derive(Debug, Args)]
+pub struct KeyedProbe<S: SettingsTable + Default + 'static> {
+    #[command(flatten)]
+    pub target: Target,
+    #[command(flatten)]
+    pub probe: Typed<S>,
+    #[command(flatten)]
+    pub key: KeyPlace,
+    #[command(flatten)]
+    pub form: Form,
+}
+
+/// A probe that sends a stream of packets to a far end that may require a key.
+#[derive(Debug, Args)]
+pub struct StreamProbe<S: SettingsTable + Default + 'static> {
+    #[command(flatten)]
+    pub target: Target,
+    #[command(flatten)]
+    pub probe: Typed<S>,
     #[command(flatten)]
     pub packets: Typed<PacketSettings>,
     #[command(flatten)]
@@ -81,41 +106,6 @@ pub struct Ping {
     pub form: Form,
 }
 
-/// `netrig probe trace`.
-#[derive(Debug, Args)]
-pub struct Trace {
-    #[command(flatten)]
-    pub target: Target,
-    #[command(flatten)]
-    pub probe: Typed<TraceSettings>,
-    #[command(flatten)]
-    pub form: Form,
-}
-
-/// `netrig probe mtu`.
-#[derive(Debug, Args)]
-pub struct Mtu {
-    #[command(flatten)]
-    pub target: Target,
-    #[command(flatten)]
-    pub probe: Typed<PathMtuSettings>,
-    #[command(flatten)]
-    pub key: KeyPlace,
-    #[command(flatten)]
-    pub form: Form,
-}
-
-/// `netrig probe train`.
-#[derive(Debug, Args)]
-pub struct Train {
-    #[command(flatten)]
-    pub target: Target,
-    #[command(flatten)]
-    pub probe: Typed<TrainSettings>,
-    #[command(flatten)]
-    pub form: Form,
-}
-
 /// `netrig probe web`.
 #[derive(Debug, Args)]
 pub struct Web {
@@ -130,60 +120,6 @@ pub struct Web {
     pub ipv6: bool,
     #[command(flatten)]
     pub probe: Typed<WebSettings>,
-    #[command(flatten)]
-    pub form: Form,
-}
-
-/// `netrig probe stamp`.
-#[derive(Debug, Args)]
-pub struct Stamp {
-    #[command(flatten)]
-    pub target: Target,
-    #[command(flatten)]
-    pub probe: Typed<StampSettings>,
-    #[command(flatten)]
-    pub packets: Typed<PacketSettings>,
-    #[command(flatten)]
-    pub key: KeyPlace,
-    #[command(flatten)]
-    pub form: Form,
-}
-
-/// `netrig probe transfer`.
-#[derive(Debug, Args)]
-pub struct Transfer {
-    #[command(flatten)]
-    pub target: Target,
-    #[command(flatten)]
-    pub probe: Typed<TransferSettings>,
-    #[command(flatten)]
-    pub key: KeyPlace,
-    #[command(flatten)]
-    pub form: Form,
-}
-
-/// `netrig probe voice`.
-#[derive(Debug, Args)]
-pub struct Voice {
-    #[command(flatten)]
-    pub target: Target,
-    #[command(flatten)]
-    pub probe: Typed<VoiceSettings>,
-    #[command(flatten)]
-    pub key: KeyPlace,
-    #[command(flatten)]
-    pub form: Form,
-}
-
-/// `netrig probe video`.
-#[derive(Debug, Args)]
-pub struct Video {
-    #[command(flatten)]
-    pub target: Target,
-    #[command(flatten)]
-    pub probe: Typed<VideoSettings>,
-    #[command(flatten)]
-    pub key: KeyPlace,
     #[command(flatten)]
     pub form: Form,
 }

@@ -2,11 +2,13 @@
 
 use std::process::ExitCode;
 
-use netrig_probe::path_mtu::path_mtu;
+use netrig_probe::path_mtu::{PathMtuSettings, path_mtu};
+use netrig_probe::trace::TraceSettings;
+use netrig_probe::train::TrainSettings;
 use netrig_probe::web::{Url, WebOrder};
-use netrig_probe::{OneWayMetric, ProbeReport, control};
+use netrig_probe::{OneWayMetric, OneWaySettings, ProbeReport, StampSettings, control};
 
-use super::arguments::{Mtu, OneWay, Ping, Stamp, Trace, Train, Web};
+use super::arguments::{KeyedProbe, OpenProbe, Ping, StreamProbe, Web};
 use super::common::{Form, Target, failure};
 use crate::failure::{Failure, exit_code, print_report};
 use crate::interruption::until_interrupted;
@@ -26,7 +28,7 @@ pub fn ping(arguments: &Ping) -> Result<ExitCode, Failure> {
 }
 
 /// `netrig probe owd` and `netrig probe loss`.
-pub fn one_way(arguments: &OneWay, metric: OneWayMetric) -> Result<ExitCode, Failure> {
+pub fn one_way(arguments: &StreamProbe<OneWaySettings>, metric: OneWayMetric) -> Result<ExitCode, Failure> {
     let target = arguments.target.resolve(control::PORT)?;
     let (probe, packets) = (&arguments.probe.settings, &arguments.packets.settings);
     let order = probe.order(packets, target, metric, arguments.key.read()?);
@@ -35,7 +37,7 @@ pub fn one_way(arguments: &OneWay, metric: OneWayMetric) -> Result<ExitCode, Fai
 }
 
 /// `netrig probe stamp`.
-pub fn stamp(arguments: &Stamp) -> Result<ExitCode, Failure> {
+pub fn stamp(arguments: &StreamProbe<StampSettings>) -> Result<ExitCode, Failure> {
     let target = arguments.target.resolve(netrig_probe::stamp::PORT)?;
     let (probe, packets) = (&arguments.probe.settings, &arguments.packets.settings);
     let order = probe.order(packets, target, arguments.key.read()?);
@@ -44,14 +46,14 @@ pub fn stamp(arguments: &Stamp) -> Result<ExitCode, Failure> {
 }
 
 /// `netrig probe train`.
-pub fn train(arguments: &Train) -> Result<ExitCode, Failure> {
+pub fn train(arguments: &OpenProbe<TrainSettings>) -> Result<ExitCode, Failure> {
     let (target, cancel) = (arguments.target.resolve(0)?, until_interrupted()?);
     let report = netrig_probe::train::train(target, &arguments.probe.settings, &cancel).map_err(failure)?;
     tell(&report, arguments.form)
 }
 
 /// `netrig probe mtu`.
-pub fn mtu(arguments: &Mtu) -> Result<ExitCode, Failure> {
+pub fn mtu(arguments: &KeyedProbe<PathMtuSettings>) -> Result<ExitCode, Failure> {
     let probe = &arguments.probe.settings;
     let key = if probe.far_end { arguments.key.read()? } else { None };
     let order = probe.clone().order(arguments.target.resolve(probe.port())?, key);
@@ -61,7 +63,7 @@ pub fn mtu(arguments: &Mtu) -> Result<ExitCode, Failure> {
 }
 
 /// `netrig probe trace`.
-pub fn trace(arguments: &Trace) -> Result<ExitCode, Failure> {
+pub fn trace(arguments: &OpenProbe<TraceSettings>) -> Result<ExitCode, Failure> {
     let probe = &arguments.probe.settings;
     let target = arguments.target.resolve(probe.port())?;
     let report = netrig_probe::trace::trace(target, probe, &*until_interrupted()?).map_err(failure)?;

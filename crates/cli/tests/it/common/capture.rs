@@ -5,9 +5,10 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::process::Signal;
 
 use super::Guarded;
+use super::far_end::interrupt;
 
 /// Time limit for the start of the capture.
 const PATIENCE: Duration = Duration::from_secs(120);
@@ -41,8 +42,7 @@ impl Capture {
     }
 
     pub fn end(mut self) -> PathBuf {
-        let pid = Pid::from_raw(self.child.id().cast_signed()).expect("a process has a number");
-        kill_process(pid, Signal::INT).expect("it runs");
+        interrupt(&self.child, Signal::INT);
         self.child.wait().expect("it ends");
         self.file.clone()
     }

@@ -5,6 +5,7 @@ use std::sync::atomic::AtomicBool;
 use netrig_core::Sink;
 use netrig_experiment::{Experiment, Run, RunError, RunOutcome, Substrate as _};
 use netrig_netns::{Journals, Namespaces};
+use netrig_test_support::Tape;
 
 /// The first replication of a point of an experiment.
 pub fn run(experiment: &str, point: usize) -> Run {
@@ -20,4 +21,10 @@ pub fn carry_out(run: &Run, sink: &mut dyn Sink, cancel: &AtomicBool) -> Result<
     substrate.allow_programs();
     substrate.check(run).unwrap_or_else(|why| panic!("{why}"));
     substrate.run(run, sink, cancel)
+}
+
+/// Makes the first run of an experiment in namespaces, and records it on a tape.
+pub fn recorded(experiment: &str, mut tape: Tape) -> (Tape, RunOutcome) {
+    let outcome = carry_out(&run(experiment, 0), &mut tape, &AtomicBool::new(false));
+    (tape, outcome.unwrap_or_else(|error| panic!("{error}")))
 }

@@ -70,8 +70,7 @@ impl FarEnd {
 
 /// Sends a signal to a process.
 pub fn interrupt(child: &Child, signal: Signal) {
-    let pid = Pid::from_raw(child.id().cast_signed()).expect("a process has a number");
-    kill_process(pid, signal).expect("it runs");
+    kill_process(Pid::from_child(child), signal).expect("it runs");
 }
 
 /// Waits at most a minute until `done` returns true. `what` is for the failure message.

@@ -21,6 +21,16 @@ pub struct Kamailio {
     pub folder: tempfile::TempDir,
 }
 
+/// The tables of the node `server` of an experiment, on which Kamailio runs with this configuration.
+pub fn kamailio_node(config: &str) -> String {
+    format!(
+        "[node.server]\n[node.server.application]\nkind = \"program\"\n\
+         command = [\"kamailio\", \"-f\", \"{{folder}}/kamailio.cfg\", \"-DD\", \"-E\", \"-m\", \"64\", \"-M\", \"8\", \"-Y\", \
+         \"{{folder}}\", \"-w\", \"{{folder}}\"]\nready = \"udp:5060\"\npackages = [\"kamailio\"]\n\
+         files = {{ \"kamailio.cfg\" = '''\n{config}''' }}\n"
+    )
+}
+
 /// Makes the certificate of the server in `folder`. If this machine lacks a requirement, prints a message and returns
 /// `None`.
 fn certificate(folder: &Path) -> Option<()> {

@@ -15,7 +15,7 @@ pub mod spoilt;
 pub mod terminal;
 
 use std::ops::{Deref, DerefMut};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output};
 
 use netrig_test_support::ExperimentText;
@@ -63,6 +63,19 @@ pub fn most_memory(child: &Child) -> u64 {
     kilobytes.expect("it is told") * 1024
 }
 
+/// A folder that all users can enter, with a copy of netrig that all can execute: the folder of the build may be closed
+/// to others.
+pub fn open_folder() -> (tempfile::TempDir, PathBuf) {
+    use std::os::unix::fs::PermissionsExt as _;
+    let folder = tempfile::Builder::new().prefix("netrig-open-").tempdir_in("/tmp").unwrap();
+    let program = folder.path().join("netrig-program");
+    std::fs::copy(env!("CARGO_BIN_EXE_netrig"), &program).unwrap();
+    for (path, mode) in [(folder.path(), 0o777), (program.as_path(), 0o755)] {
+        std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode)).unwrap();
+    }
+    (folder, program)
+}
+
 /// Writes a file that only its owner can read, as required for keys.
 pub fn write_secret(path: &Path, text: &str) {
     use std::os::unix::fs::PermissionsExt as _;
@@ -93,7 +106,23 @@ pub fn text(bytes: &[u8]) -> String {
 
 /// The JSON document that a command printed.
 pub fn as_json(output: &Output) -> Value {
-    serde_json::from_slice(&output.stdout).unwrap_or_else(|error| panic!("{error}: {}", text(&output.stderr)))
+    serde_json::from_slice(&output.stdout)
+        .unwrap_or_else(|error| panic!("{error}: {}{}", text(&output.stdout), text(&output.stderr)))
+}
+
+/// The identities of the runs in the store of a folder. There must be one.
+pub fn run_ids(folder: &Path) -> Vec<String> {
+    let list = text(&netrig(folder, &["list"]).stdout);
+    let is_id = |word: &&str| word.len() == 12 && word.bytes().all(|byte| byte.is_ascii_hexdigit());
+    let firsts = list.lines().filter_map(|line| line.split_whitespace().next());
+    let ids: Vec<_> = firsts.filter(is_id).map(str::to_owned).collect();
+    assert!(!ids.is_empty(), "no run: {list}");
+    ids
+}
+
+/// The time lines of all runs in the store of a folder, as `netrig show` prints them.
+pub fn time_lines(folder: &Path) -> String {
+    run_ids(folder).iter().map(|id| text(&netrig(folder, &["show", "run", id]).stdout)).collect()
 }
 
 /// The experiment `small`: a transfer over a line that loses packets, at two rates.
@@ -111,4 +140,14 @@ pub fn small() -> ExperimentText {
         .table("transport.tcp", r#"kind = "tcp""#)
         .flow("transfer", "a b", r#"transport = "tcp", application = { kind = "bulk" }"#)
         .response("goodput", "flow.transfer", "goodput")
+}
+
+/// An experiment with a tester and a server, a line of 100 Mbit/s with this delay between them, and a flow `users` with
+/// these entries.
+pub fn sip_users(name: &str, duration: &str, delay: &str, flow: &str) -> ExperimentText {
+    ExperimentText::new(name, duration)
+        .table("replications", "count = 1")
+        .nodes("tester server")
+        .fifo("line", "tester server", ("100 Mbit/s", delay, 1000), "")
+        .flow("users", "tester server", flow)
 }

@@ -1,35 +1,24 @@
 //! A network namespace for a test. It is removed with the process that keeps it open.
 
 use std::fs::read_link;
-use std::io::Write as _;
-use std::process::{Command, Output, Stdio};
+use std::process::{Command, Output};
 use std::time::Duration;
 
 use super::Guarded;
+use super::machine::{has, skipped};
 
 /// A network namespace.
 pub struct Namespace {
     holder: Guarded,
 }
 
-/// Whether this machine meets the requirements of these tests. Missing ones are printed directly to stderr, because the
-/// test harness would hide them.
+/// Whether this process is root and the machine has these programs. If not, a message is printed.
 pub fn can(programs: &[&str]) -> bool {
-    let missing = if rustix::process::geteuid().is_root() {
-        let runs = |program: &&&str| {
-            Command::new("sh").args(["-c", &format!("command -v {program}")]).stdout(Stdio::null()).status()
-        };
-        programs
-            .iter()
-            .find(|program| !runs(program).is_ok_and(|status| status.success()))
-            .map(|missing| (*missing).to_owned())
-    } else {
-        Some("root, for network namespaces".to_owned())
-    };
-    if let Some(missing) = &missing {
-        let _ = writeln!(std::io::stderr(), "skipped: needs {missing}");
+    let is_root = rustix::process::geteuid().is_root();
+    if !is_root {
+        skipped("root, for network namespaces");
     }
-    missing.is_none()
+    is_root && programs.iter().all(|program| has(program))
 }
 
 impl Namespace {

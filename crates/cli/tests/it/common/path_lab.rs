@@ -8,30 +8,24 @@ use std::sync::atomic::AtomicBool;
 use netrig_core::{Sample, Sink, Subject};
 use netrig_experiment::Experiment;
 use netrig_netns::{Journals, Lab, LabReport, Namespaces};
+use netrig_test_support::ExperimentText;
 use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 
 use super::machine::can;
 
-/// The part of the experiment's text before the nodes.
-const HEAD: &str = r#"
-duration = "1 s"
-[replications]
-count = 1
-"#;
-
-/// An experiment needs a flow. The lab does not start the flow.
-const FLOW: &str = r#"
-[transport.udp]
-kind = "udp"
-[flow.nothing]
-from = "near"
-to = "far"
-transport = "udp"
-application = { kind = "poisson", size = { constant = "100 B" }, rate = "1 kbit/s" }
-[response.goodput]
-of = "flow.nothing"
-metric = "goodput"
-"#;
+/// An experiment with a flow between the nodes `near` and `far`. An experiment needs a flow; the lab does not start it.
+pub fn near_to_far(name: &str) -> ExperimentText {
+    ExperimentText::new(name, "1 s")
+        .table("replications", "count = 1")
+        .table("transport.udp", r#"kind = "udp""#)
+        .flow(
+            "nothing",
+            "near far",
+            r#"transport = "udp",
+            application = { kind = "poisson", size = { constant = "100 B" }, rate = "1 kbit/s" }"#,
+        )
+        .response("goodput", "flow.nothing", "goodput")
+}
 
 /// A sink that ignores all events.
 pub struct DiscardingSink;
@@ -47,11 +41,10 @@ pub struct PathLab<S: Sink + Send + 'static> {
 }
 
 impl PathLab<DiscardingSink> {
-    /// Builds the path of these nodes and links, from `near` to `far`. If this machine cannot build it, prints the
-    /// reason to stderr and returns `None`.
-    pub fn build_if_possible(name: &str, links: &str) -> Option<Self> {
-        let text = format!("format = 1\nname = \"{name}\"\n{HEAD}{links}{FLOW}");
-        can(&["ip", "sysctl"]).then(|| Self::build(name, &text, DiscardingSink))
+    /// Builds the nodes and links of an experiment. If this machine cannot build them, prints the reason to stderr and
+    /// returns `None`.
+    pub fn build_if_possible(name: &str, text: &str) -> Option<Self> {
+        can(&["ip", "sysctl"]).then(|| Self::build(name, text, DiscardingSink))
     }
 }
 

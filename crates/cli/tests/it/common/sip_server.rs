@@ -3,10 +3,11 @@
 use std::io::{BufRead as _, BufReader, Read as _};
 use std::process::{Command, ExitStatus, Stdio};
 
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::process::Signal;
 use serde_json::Value;
 
 use super::Guarded;
+use super::far_end::interrupt;
 
 /// The environment variable with the server's password `zanzibar`.
 pub const PASSWORD_ENV: &str = "NETRIG_TEST_PASSWORD";
@@ -23,6 +24,13 @@ impl SipServer {
     /// Starts the server, and waits until it listens.
     pub fn start(arguments: &[&str]) -> Self {
         Self::start_by(Command::new(env!("CARGO_BIN_EXE_netrig")), arguments)
+    }
+
+    /// Starts a user agent that answers calls over UDP. Returns the target argument for it too.
+    pub fn answering() -> (Self, String) {
+        let server = Self::start(&["uas", "--listen", "udp:127.0.0.1:0"]);
+        let target = format!("udp:{}", server.address("udp"));
+        (server, target)
     }
 
     /// As [`Self::start`], with a command that starts netrig, for example in a network namespace.
@@ -58,8 +66,7 @@ impl SipServer {
 
     /// Ends the server with SIGTERM. Returns its stdout, its stderr and its exit status.
     fn stop(mut self) -> (String, String, ExitStatus) {
-        let pid = Pid::from_raw(self.child.id().cast_signed()).expect("a process has a number");
-        kill_process(pid, Signal::TERM).expect("it runs");
+        interrupt(&self.child, Signal::TERM);
         let (mut out, mut err) = (String::new(), String::new());
         self.child.stdout.take().expect("it is piped").read_to_string(&mut out).expect("it tells");
         self.told.read_to_string(&mut err).expect("it tells");

@@ -7,8 +7,8 @@ use netrig_core::{Direction, FiveTuple, Instant, PacketEvent, Sample, Sink, Step
 use netrig_test_support::ExperimentText;
 use serde_json::Value;
 
-use super::Guarded;
 use super::path_lab::PathLab;
+use super::{Guarded, as_json};
 
 /// The line between the server and the client.
 #[derive(Clone, Copy, Debug)]
@@ -149,7 +149,7 @@ impl SpeedLab {
         let mut command = self.netrig("client", wrapped);
         command.args(["speed", "10.0.0.1", "--json"]).args(arguments);
         let output = command.output().expect("it starts");
-        serde_json::from_slice(&output.stdout).unwrap_or_else(|error| panic!("{error}: {output:?}"))
+        as_json(&output)
     }
 
     /// Removes the lab. Returns the events of its packets, and the faults of the router as sentences.

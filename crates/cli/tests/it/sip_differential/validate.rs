@@ -6,6 +6,8 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use netrig_test_support::skip_unless;
+
 use super::{DifferentialRun, Repetitions};
 use crate::common::machine::has;
 
@@ -27,9 +29,7 @@ fn published_scenarios_run_as_in_sipp() {
         eprintln!("skipped: NETRIG_SCENARIOS names no folder");
         return;
     };
-    if !has("sipp") {
-        return;
-    }
+    skip_unless!(has("sipp"));
     let mut files = Vec::new();
     files_below(Path::new(&folder), "xml", &mut files);
     files.sort();

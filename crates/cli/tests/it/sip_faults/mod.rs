@@ -13,9 +13,9 @@ use serde_json::Value;
 
 use self::faults::{FAULTS, OF_CONNECTIONS, PlantedFault};
 use self::relay::FaultyRelay;
-use crate::common::as_json;
 use crate::common::kamailio::Kamailio;
 use crate::common::sip_server::{PASSWORD_ENV, SipServer};
+use crate::common::{as_json, words};
 
 const ROLES: [&str; 4] = ["registrar", "proxy", "redirect", "uas"];
 
@@ -43,18 +43,10 @@ impl FaultSubject {
     /// installed.
     fn start(role: &'static str, only: &[&str]) -> Option<Self> {
         if role == "uas" {
-            let server = SipServer::start(&[
-                "uas",
-                "--listen",
-                "udp:127.0.0.1:0",
-                "--listen",
-                "tcp:127.0.0.1:0",
-                "--ring",
-                "1s",
-                // A call without an ACK is abandoned after 64 times T1.
-                "--t1",
-                "100ms",
-            ]);
+            // A call without an ACK is abandoned after 64 times T1.
+            let server = SipServer::start(&words(
+                "uas --listen udp:127.0.0.1:0 --listen tcp:127.0.0.1:0 --ring 1s --t1 100ms",
+            ));
             let [udp, tcp] = ["udp", "tcp"].map(|transport| server.address(transport).parse().unwrap());
             return Some(Self::claiming(role, only, [udp, tcp], ServerWithFaults::Own(server)));
         }

@@ -2,7 +2,7 @@
 
 use std::fs;
 use std::os::unix::fs::{PermissionsExt as _, chown};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
@@ -247,14 +247,4 @@ pub fn kill(pid: i32) {
         // It may be gone.
         let _ = rustix::process::kill_process(pid, rustix::process::Signal::KILL);
     }
-}
-
-/// A folder that all users can enter, with a copy of netrig that all can execute: the folder of the build may be closed to others.
-pub fn open_folder() -> (tempfile::TempDir, PathBuf) {
-    let folder = tempfile::Builder::new().prefix("netrig-sweep-").tempdir_in("/tmp").unwrap();
-    fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o777)).unwrap();
-    let program = folder.path().join("netrig-program");
-    fs::copy(env!("CARGO_BIN_EXE_netrig"), &program).unwrap();
-    fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).unwrap();
-    (folder, program)
 }

@@ -29,15 +29,17 @@ fn write(path: &Path, script: &str) {
     std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o755)).unwrap();
 }
 
-fn run(lab: &Lab, programs: &Path, options: &str) -> Output {
+fn command(lab: &Lab, programs: &Path, options: &str) -> Command {
     let path = format!("{}:{}", programs.display(), std::env::var("PATH").unwrap());
-    Command::new(env!("CARGO_BIN_EXE_netrig"))
-        .args("run four.toml --store=all.db --out=all.csv --via=slurm --into=sweep".split(' '))
-        .args(options.split(' ').filter(|option| !option.is_empty()))
-        .env("PATH", path)
-        .current_dir(lab.path())
-        .output()
-        .unwrap()
+    let mut command = Command::new(env!("CARGO_BIN_EXE_netrig"));
+    command.args("run four.toml --store=all.db --out=all.csv --via=slurm --into=sweep".split(' '));
+    command.args(options.split(' ').filter(|option| !option.is_empty()));
+    command.env("PATH", path).current_dir(lab.path());
+    command
+}
+
+fn run(lab: &Lab, programs: &Path, options: &str) -> Output {
+    command(lab, programs, options).output().unwrap()
 }
 
 /// Makes the chunks of an array: `--array=1-3,5`, and the base and the count of chunks as the last arguments.
@@ -79,16 +81,7 @@ fn a_controller_that_is_away_is_asked_again() {
 fn a_refusal_is_shown_and_an_interrupt_ends_the_wait() {
     let lab = Lab::new();
     let bin = programs(&lab, "echo 'sbatch: error: invalid partition specified: x' >&2; exit 1", "true");
-    let path = format!("{}:{}", bin.display(), std::env::var("PATH").unwrap());
-    let run = super::Running::start(
-        Command::new(env!("CARGO_BIN_EXE_netrig"))
-            .args(
-                "run four.toml --store=all.db --out=all.csv --via=slurm --into=sweep -- --partition=x"
-                    .split(' '),
-            )
-            .env("PATH", path)
-            .current_dir(lab.path()),
-    );
+    let run = super::Running::start(&mut command(&lab, &bin, "-- --partition=x"));
     // It has asked twice.
     let calls = lab.path().join("calls");
     super::wait_for("a second call", || {
@@ -117,15 +110,7 @@ fn a_held_task_is_cancelled_and_made_by_the_same_command() {
     let said = text(&dry.stdout);
     assert!(said.contains("24 runs in") && said.contains("sbatch --parsable --job-name=netrig-"), "{said}");
     assert!(said.contains("--partition=long") && !lab.path().join("calls").exists(), "{said}");
-    let path = format!("{}:{}", bin.display(), std::env::var("PATH").unwrap());
-    let held = super::Running::start(
-        Command::new(env!("CARGO_BIN_EXE_netrig"))
-            .args(
-                "run four.toml --store=all.db --out=all.csv --via=slurm --into=sweep --chunk=1ms".split(' '),
-            )
-            .env("PATH", path)
-            .current_dir(lab.path()),
-    );
+    let held = super::Running::start(&mut command(&lab, &bin, "--chunk=1ms"));
     super::wait_for("the other chunks", || {
         lab.path().join("sweep/shards").exists() && lab.shards("sweep").len() > 2
     });
@@ -165,10 +150,7 @@ fn an_interruption_ends_a_program_that_hangs_and_names_the_tasks_that_stay() {
     // The first chunks are made; then the queue does not answer.
     let hangs = "[ $n -lt 3 ] || { touch asked; exec sleep 600; }; echo \"9|$(cat sweep/job)-0x3|4|PD\"";
     let bin = programs(&lab, &format!("SKIP=4\n{MAKES}"), hangs);
-    let path = format!("{}:{}", bin.display(), std::env::var("PATH").unwrap());
-    let line = "run four.toml --store=all.db --out=all.csv --via=slurm --into=sweep --chunk=1ms";
-    let mut command = Command::new(env!("CARGO_BIN_EXE_netrig"));
-    let run = super::Running::start(command.args(line.split(' ')).env("PATH", path).current_dir(lab.path()));
+    let run = super::Running::start(&mut command(&lab, &bin, "--chunk=1ms"));
     super::wait_for("a call that hangs", || lab.path().join("asked").exists());
     run.signal(rustix::process::Signal::INT);
     let output = run.output();

@@ -4,7 +4,7 @@ use std::process::Command;
 
 use rustix::process::Signal;
 
-use super::{EXPERIMENT, Lab, Running, processes_with, wait_for};
+use super::{Lab, Running, four_rates, processes_with, wait_for};
 use crate::common::namespace::can;
 use crate::common::text;
 
@@ -28,7 +28,7 @@ fn chunks_that_are_made_by_hand_give_the_same_bytes() {
     }
     // Made twice, and merged twice.
     lab.ok("chunk sweep 2");
-    std::fs::write(lab.path().join("four.toml"), EXPERIMENT).unwrap();
+    std::fs::write(lab.path().join("four.toml"), four_rates()).unwrap();
     let merged = lab.ok("merge all.db sweep");
     assert!(merged.contains("24 runs added, 0 in place of failed ones"), "{merged}");
     let again = lab.ok("merge all.db sweep");

@@ -10,35 +10,22 @@ use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
-use crate::common::{netrig, text};
+use netrig_test_support::ExperimentText;
+
+use crate::common::{machine, netrig, text};
 
 /// Four points with six replications of some milliseconds each.
-const EXPERIMENT: &str = r#"
-format = 1
-name = "four-rates"
-duration = "3 s"
-replications = { count = 6 }
-[factors]
-rate = ["4 Mbit/s", "8 Mbit/s", "12 Mbit/s", "16 Mbit/s"]
-[node.a]
-[node.b]
-[link.ab]
-between = ["a", "b"]
-rate = "${rate}"
-delay = "5 ms"
-loss = { kind = "bernoulli", probability = "0.2 %" }
-queue = { kind = "fifo", packets = 30 }
-[flow.file]
-from = "a"
-to = "b"
-transport = "tcp"
-application = { kind = "bulk" }
-[transport.tcp]
-kind = "tcp"
-[response.goodput]
-of = "flow.file"
-metric = "goodput"
-"#;
+fn four_rates() -> String {
+    ExperimentText::new("four-rates", "3 s")
+        .table("replications", "count = 6")
+        .table("factors", r#"rate = ["4 Mbit/s", "8 Mbit/s", "12 Mbit/s", "16 Mbit/s"]"#)
+        .nodes("a b")
+        .fifo("ab", "a b", ("${rate}", "5 ms", 30), r#"loss = { kind = "bernoulli", probability = "0.2 %" }"#)
+        .flow("file", "a b", r#"transport = "tcp", application = { kind = "bulk" }"#)
+        .table("transport.tcp", r#"kind = "tcp""#)
+        .response("goodput", "flow.file", "goodput")
+        .build()
+}
 
 const RUNS: usize = 24;
 
@@ -50,8 +37,7 @@ struct Lab {
 
 impl Lab {
     fn new() -> Self {
-        let folder = tempfile::tempdir().unwrap();
-        std::fs::write(folder.path().join("four.toml"), EXPERIMENT).unwrap();
+        let folder = machine::folder("four", &four_rates());
         let alone =
             netrig(folder.path(), &["run", "four.toml", "--store=alone.db", "--out=alone.csv", "--json"]);
         assert!(alone.status.success(), "{}", text(&alone.stderr));

@@ -3,24 +3,16 @@
 use std::os::unix::fs::PermissionsExt as _;
 use std::process::Command;
 
-use super::{Lab, Running, processes_with, wait_for};
-use crate::common::namespace::{Namespace, can};
-use crate::common::text;
+use netrig_test_support::skip_unless;
 
-fn has(program: &str) -> bool {
-    let found = Command::new("sh").args(["-c", &format!("command -v {program}")]).output();
-    let found = found.is_ok_and(|output| output.status.success());
-    if !found {
-        crate::common::machine::skipped(program);
-    }
-    found
-}
+use super::{Lab, Running, processes_with, wait_for};
+use crate::common::machine::has;
+use crate::common::namespace::{Namespace, can};
+use crate::common::{text, words};
 
 #[test]
 fn gnu_parallel_gives_the_same_bytes() {
-    if !has("parallel") {
-        return;
-    }
+    skip_unless!(has("parallel"));
     let lab = Lab::new();
     lab.ok("run four.toml --store=all.db --out=all.csv --via=parallel --into=sweep --chunk=5ms --slots=2");
     assert!(lab.shards("sweep").len() > 1, "{:?}", lab.shards("sweep"));
@@ -29,9 +21,7 @@ fn gnu_parallel_gives_the_same_bytes() {
 
 #[test]
 fn a_submitter_that_is_killed_leaves_no_process() {
-    if !has("parallel") {
-        return;
-    }
+    skip_unless!(has("parallel"));
     let lab = Lab::new();
     let mark = lab.path().join("sweep").display().to_string();
     let submit = || {
@@ -50,9 +40,7 @@ fn a_submitter_that_is_killed_leaves_no_process() {
 
 #[test]
 fn ssh_to_two_machines_gives_the_same_bytes() {
-    if !can(&["/usr/sbin/sshd", "ssh", "parallel"]) {
-        return;
-    }
+    skip_unless!(can(&["/usr/sbin/sshd", "ssh", "parallel"]));
     let lab = Lab::new();
     let (near, far) = Namespace::pair();
     let keys = tempfile::tempdir().unwrap();
@@ -113,15 +101,7 @@ fn ssh_to_two_machines_gives_the_same_bytes() {
     // And by a template, to one of them.
     let output = near
         .command(env!("CARGO_BIN_EXE_netrig"))
-        .args([
-            "run",
-            "four.toml",
-            "--store=one.db",
-            "--out=one.csv",
-            "--into=one",
-            "--chunk=5ms",
-            "--slots=2",
-        ])
+        .args(words("run four.toml --store=one.db --out=one.csv --into=one --chunk=5ms --slots=2"))
         .arg(format!("--via=command {} 10.0.0.2 {{}}", ssh.display()))
         .current_dir(lab.path())
         .output()

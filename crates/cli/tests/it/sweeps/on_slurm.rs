@@ -6,13 +6,13 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use super::cluster::{Cluster, kill, open_folder};
-use super::{EXPERIMENT, RUNS, Running, wait_for};
-use crate::common::text;
+use super::cluster::{Cluster, kill};
+use super::{RUNS, Running, four_rates, wait_for};
+use crate::common::{open_folder, text};
 
 /// Longer runs than those of the other tests: there is time to kill what makes them.
 fn experiment() -> String {
-    EXPERIMENT.replace("3 s", "30 s")
+    four_rates().replace("3 s", "30 s")
 }
 
 fn sweep(is_ordinary: bool) {

@@ -18,39 +18,13 @@ use netrig_sweep::{
     ChunkRequest, ChunkSize, DriveEvent, DriveListener, DriveOutcome, DriveRequest, SweepClock, SweepError,
     SweepFolder, SweepManifest, SweepProgress, drive, make_chunk,
 };
+use netrig_test_support::ExperimentText;
 
 pub const BUILD: &str = "0.1.0+abc1234";
 
 /// Four points. `replications` is the body of that table.
 pub fn text(replications: &str) -> String {
-    format!(
-        r#"
-format = 1
-name = "two-hosts"
-duration = "10 s"
-[factors]
-rate = ["1 Mbit/s", "2 Mbit/s", "3 Mbit/s", "4 Mbit/s"]
-[replications]
-{replications}
-[node.a]
-[node.b]
-[link.ab]
-between = ["a", "b"]
-rate = "${{rate}}"
-delay = "10 ms"
-queue = {{ kind = "fifo", packets = 50 }}
-[flow.file]
-from = "a"
-to = "b"
-transport = "tcp"
-application = {{ kind = "bulk" }}
-[transport.tcp]
-kind = "tcp"
-[response.goodput]
-of = "flow.file"
-metric = "goodput"
-"#
-    )
+    ExperimentText::two_hosts(r#"["1 Mbit/s", "2 Mbit/s", "3 Mbit/s", "4 Mbit/s"]"#, replications).build()
 }
 
 /// A substrate whose goodput follows from the seed and the point, plus `moved`.

@@ -277,7 +277,7 @@ impl Context<'_> {
             decides = finding.p.filter(|_| self.claims > 1).map(|_| strict.location);
         }
         Ok(Made {
-            factors: place.levels().clone(),
+            factors: place.levels().iter().cloned().collect(),
             compared: None,
             interval: found.location,
             strict: decides,
@@ -304,7 +304,8 @@ impl Context<'_> {
             Contrast::Value(_) => 0,
             Contrast::Difference(a, b) | Contrast::Ratio(a, b) => a.n() + b.n() - 2 * a.shared(b).len(),
         };
-        let (factors, interval, region) = (place.levels().clone(), effect.interval, Some(region));
+        let (factors, interval, region) =
+            (place.levels().iter().cloned().collect(), effect.interval, Some(region));
         let left_out = Vec::new();
         Ok(Made { factors, compared, interval, strict: None, region, finding, needs, unpaired, left_out })
     }

@@ -27,8 +27,8 @@ impl Decision {
     }
 }
 
-/// Decides the number of replications of a point: a fixed number, or as many as the interval of a response needs to be
-/// narrow enough.
+/// Decides the number of replications of a point: a fixed number, or the smallest number with which the interval of a
+/// response is narrow enough.
 ///
 /// Replications are judged in the order 1 to n, not in the order in which they finish. So the number of workers does
 /// not change which replications count.
@@ -60,7 +60,7 @@ impl StoppingRule {
     }
 
     /// Whether the last of `runs` can change the decision about a point with `asked` requested replications. With a
-    /// fixed number, only two runs can: replication 1, which may fail, and the run that completes the number.
+    /// fixed number of replications, only two runs can change it: replication 1, because it may fail, and the last one.
     pub fn may_decide(&self, runs: &[RunRecord], asked: u32) -> bool {
         let is_first = runs.last().is_none_or(|run| run.replication == 1);
         self.until.is_some() || is_first || runs.len() >= asked as usize

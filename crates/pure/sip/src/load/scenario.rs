@@ -139,7 +139,14 @@ impl Scenario {
     }
 
     /// Hold time of a call that should be answered, or of a subscription. `None` for any other scenario.
-    pub const fn hold(self) -> Option<Duration> {
+    pub const fn hold(mut self) -> Option<Duration> {
+        match self.hold_mut() {
+            Some(hold) => Some(*hold),
+            None => None,
+        }
+    }
+
+    const fn hold_mut(&mut self) -> Option<&mut Duration> {
         match self {
             Self::Call { hold }
             | Self::EarlyMedia { hold }
@@ -164,15 +171,8 @@ impl Scenario {
     /// The same scenario with another hold time. Unchanged if the scenario has no hold time.
     #[must_use]
     pub const fn held_for(mut self, span: Duration) -> Self {
-        match &mut self {
-            Self::Call { hold }
-            | Self::EarlyMedia { hold }
-            | Self::DelayedOffer { hold }
-            | Self::Reinvite { hold }
-            | Self::Prack { hold }
-            | Self::Fork { hold }
-            | Self::Subscribe { hold, .. } => *hold = span,
-            _ => {}
+        if let Some(hold) = self.hold_mut() {
+            *hold = span;
         }
         self
     }

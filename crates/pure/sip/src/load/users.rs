@@ -9,7 +9,7 @@ use super::arrivals::Schedule;
 use super::plan::{Pace, Plan, Portion};
 use super::scenario::Work;
 
-/// The schedule of the attempts of one shard, in the time of the plan.
+/// The schedule of the attempts of one shard. Its times count from the start of the plan.
 #[derive(Debug)]
 pub(super) enum UserSchedule {
     /// Open loop: all shards share one schedule, and each takes every n-th arrival.
@@ -36,8 +36,8 @@ pub(super) enum UserSchedule {
     },
 }
 
-/// The next attempt: in an open loop by its number among all arrivals, in a closed loop by the index of its user in
-/// the shard.
+/// The next attempt. In an open loop its number among all arrivals identifies it; in a closed loop, the index of its user
+/// in the shard.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum NextUser {
     Arrival(u64),

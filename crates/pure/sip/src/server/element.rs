@@ -4,7 +4,7 @@ use netrig_core::Instant;
 
 use super::plain::{PlainRequestInfo, PlainResponses};
 use super::transactions::{ElementEvent, Transactions};
-use super::{Bindings, Destination, Source, TargetChange};
+use super::{Bindings, Destination, Registry, Source, TargetChange};
 use crate::Message;
 
 /// A SIP server without I/O. After each call that changes it, the caller calls [`Server::poll_transmit`] until `None`.
@@ -87,14 +87,14 @@ pub(super) trait Element {
     /// Handles an event of its transactions.
     fn handle_event(&mut self, now: Instant, event: ElementEvent);
 
-    /// As [`Server::take_proof`].
-    fn take_proof(&mut self) -> bool {
-        false
+    /// The registry of the element, if it has one.
+    fn own_registry(&self) -> Option<&Registry> {
+        None
     }
 
-    /// As [`Server::authenticates`].
-    fn authenticates(&self) -> bool {
-        false
+    /// As [`Element::own_registry`], for changes.
+    fn own_registry_mut(&mut self) -> Option<&mut Registry> {
+        None
     }
 
     /// As [`Server::forwards`].
@@ -102,16 +102,13 @@ pub(super) trait Element {
         false
     }
 
-    /// The bindings of a server that forwards requests to them.
-    fn forwarding_bindings(&mut self) -> Option<&mut Bindings> {
+    /// The next deadline of the element itself, without those of its transactions and of its registry.
+    fn next_work(&self) -> Option<Instant> {
         None
     }
 
-    /// The next deadline of the element itself.
-    fn next_work(&self) -> Option<Instant>;
-
     /// Handles expired deadlines of the element itself.
-    fn work(&mut self, now: Instant);
+    fn work(&mut self, _now: Instant) {}
 }
 
 /// Handles all pending events of the transactions.
@@ -119,6 +116,14 @@ pub(super) fn drain(element: &mut impl Element, now: Instant) {
     while let Some(event) = element.transactions_mut().poll_event() {
         element.handle_event(now, event);
     }
+}
+
+/// The bindings of an element that forwards requests to them.
+fn forwarding_bindings(element: &mut impl Element) -> Option<&mut Bindings> {
+    if !Element::forwards(element) {
+        return None;
+    }
+    element.own_registry_mut().map(|registry| &mut registry.bindings)
 }
 
 impl<E: Element + Send> Server for E {
@@ -147,12 +152,16 @@ impl<E: Element + Send> Server for E {
     fn handle_timeout(&mut self, now: Instant) {
         self.transactions_mut().handle_timeout(now);
         drain(self, now);
+        if let Some(registry) = self.own_registry_mut() {
+            registry.bindings.handle_timeout(now);
+        }
         self.work(now);
         drain(self, now);
     }
 
     fn poll_timeout(&self) -> Option<Instant> {
-        [self.transactions().poll_timeout(), self.next_work()].into_iter().flatten().min()
+        let binding = self.own_registry().and_then(|registry| registry.bindings.poll_timeout());
+        [self.transactions().poll_timeout(), binding, self.next_work()].into_iter().flatten().min()
     }
 
     fn poll_transmit(&mut self) -> Option<(Destination, Message)> {
@@ -160,11 +169,11 @@ impl<E: Element + Send> Server for E {
     }
 
     fn take_proof(&mut self) -> bool {
-        Element::take_proof(self)
+        self.own_registry_mut().is_some_and(Registry::take_proof)
     }
 
     fn authenticates(&self) -> bool {
-        Element::authenticates(self)
+        self.own_registry().is_some_and(Registry::authenticates)
     }
 
     fn forwards(&self) -> bool {
@@ -172,10 +181,10 @@ impl<E: Element + Send> Server for E {
     }
 
     fn take_target_changes(&mut self) -> Vec<TargetChange> {
-        self.forwarding_bindings().map(Bindings::take_target_changes).unwrap_or_default()
+        forwarding_bindings(self).map(Bindings::take_target_changes).unwrap_or_default()
     }
 
     fn handle_target_change(&mut self, change: &TargetChange) {
-        self.forwarding_bindings().into_iter().for_each(|bindings| bindings.handle_target_change(change));
+        forwarding_bindings(self).into_iter().for_each(|bindings| bindings.handle_target_change(change));
     }
 }

@@ -10,7 +10,7 @@ use super::hop::RequestHop;
 use super::registry::{EXTENSIONS, user_of};
 use super::reply::{add_capabilities, is_readable, keyed_fingerprint, reply};
 use super::transactions::{ElementEvent, Transactions};
-use super::{Bindings, Partition, Registry, transport_of};
+use super::{Partition, Registry, transport_of};
 use crate::digest::is_same_proof;
 use crate::header::{NameAddr, Transport};
 use crate::status::Class;
@@ -508,29 +508,23 @@ impl Element for Proxy {
         }
     }
 
-    fn take_proof(&mut self) -> bool {
-        self.registry.take_proof()
+    fn own_registry(&self) -> Option<&Registry> {
+        Some(&self.registry)
     }
 
-    fn authenticates(&self) -> bool {
-        self.registry.authenticates()
+    fn own_registry_mut(&mut self) -> Option<&mut Registry> {
+        Some(&mut self.registry)
     }
 
     fn forwards(&self) -> bool {
         true
     }
 
-    fn forwarding_bindings(&mut self) -> Option<&mut Bindings> {
-        Some(&mut self.registry.bindings)
-    }
-
     fn next_work(&self) -> Option<Instant> {
-        let own = self.due.first().map(|(at, _)| *at);
-        [self.registry.bindings.poll_timeout(), own].into_iter().flatten().min()
+        self.due.first().map(|(at, _)| *at)
     }
 
     fn work(&mut self, now: Instant) {
-        self.registry.bindings.handle_timeout(now);
         while let Some((at, key)) = self.due.first().cloned() {
             if at > now {
                 break;

@@ -88,19 +88,11 @@ impl Element for Redirect {
         }
     }
 
-    fn take_proof(&mut self) -> bool {
-        self.registry.take_proof()
+    fn own_registry(&self) -> Option<&Registry> {
+        Some(&self.registry)
     }
 
-    fn authenticates(&self) -> bool {
-        self.registry.authenticates()
-    }
-
-    fn next_work(&self) -> Option<Instant> {
-        self.registry.bindings.poll_timeout()
-    }
-
-    fn work(&mut self, now: Instant) {
-        self.registry.bindings.handle_timeout(now);
+    fn own_registry_mut(&mut self) -> Option<&mut Registry> {
+        Some(&mut self.registry)
     }
 }

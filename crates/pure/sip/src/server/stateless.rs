@@ -15,7 +15,7 @@ use crate::{Message, Method, Name, Request, Response, Status};
 /// registrations: the caller sets the contacts of users.
 #[derive(Debug)]
 pub struct StatelessProxy {
-    registry: Registry,
+    pub(super) registry: Registry,
     /// Secret of the branches, by which responses to requests of other elements are recognised and dropped.
     key: [u64; 2],
     out: VecDeque<(Destination, Message)>,
@@ -25,12 +25,6 @@ impl StatelessProxy {
     /// A proxy for the users of `registry`.
     pub fn new(registry: Registry, mut random: Stream) -> Self {
         Self { registry, key: [random.bits(), random.bits()], out: VecDeque::new() }
-    }
-
-    /// The users and their contacts, for changes.
-    #[cfg(test)]
-    pub(super) const fn registry_mut(&mut self) -> &mut Registry {
-        &mut self.registry
     }
 
     fn request(&mut self, now: Instant, mut request: Request, from: Source) {

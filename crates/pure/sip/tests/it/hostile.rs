@@ -12,6 +12,8 @@ use netrig_sip::transaction::Timing;
 use netrig_sip::{Host, Message};
 use proptest::prelude::*;
 
+use super::torture::changed;
+
 const MOST: usize = 8;
 
 fn servers() -> Vec<Box<dyn Server>> {
@@ -84,16 +86,7 @@ proptest! {
     ) {
         let mut messages = Vec::new();
         for (place, changes) in choices {
-            let mut bytes = MESSAGES[place].bytes.to_vec();
-            for (index, kind, byte) in changes {
-                let at = index.index(bytes.len());
-                match kind {
-                    0 => bytes[at] = byte,
-                    1 => bytes.insert(at, byte),
-                    _ => { bytes.remove(at); }
-                }
-            }
-            messages.extend(Message::parse(&Bytes::from(bytes)));
+            messages.extend(Message::parse(&Bytes::from(changed(place, changes))));
         }
         survive(&messages)?;
     }

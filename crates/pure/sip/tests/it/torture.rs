@@ -204,6 +204,22 @@ fn what_is_read_comes_back_as_it_was() {
     }
 }
 
+/// A torture message in which bytes are replaced (0), inserted (1) or removed.
+pub(super) fn changed(place: usize, changes: Vec<(prop::sample::Index, u8, u8)>) -> Vec<u8> {
+    let mut bytes = MESSAGES[place].bytes.to_vec();
+    for (index, kind, byte) in changes {
+        let at = index.index(bytes.len());
+        match kind {
+            0 => bytes[at] = byte,
+            1 => bytes.insert(at, byte),
+            _ => {
+                bytes.remove(at);
+            }
+        }
+    }
+    bytes
+}
+
 proptest! {
     /// The same test for each message with some bytes changed, removed or inserted.
     #[test]
@@ -211,15 +227,7 @@ proptest! {
         place in 0..MESSAGES.len(),
         changes in prop::collection::vec((any::<prop::sample::Index>(), 0..3u8, any::<u8>()), 0..6),
     ) {
-        let mut bytes = MESSAGES[place].bytes.to_vec();
-        for (index, kind, byte) in changes {
-            let at = index.index(bytes.len());
-            match kind {
-                0 => bytes[at] = byte,
-                1 => bytes.insert(at, byte),
-                _ => { bytes.remove(at); }
-            }
-        }
+        let bytes = changed(place, changes);
         comes_back(&bytes)?;
         if let Ok(message) = Message::parse(&Bytes::from(bytes)) {
             fields_come_back(message.headers())?;

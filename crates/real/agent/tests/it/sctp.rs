@@ -9,6 +9,7 @@ use netrig_agent::{
 };
 use netrig_core::{Dscp, Duration, Endpoint as _, Instant, Seeds, Subject, quantity};
 use netrig_host::{Clock, RunSignals};
+use netrig_test_support::{skip_unless, skipped};
 use netrig_traffic::FlowSide;
 use netrig_transport::sctp::{Association, Config, Encapsulation, Endpoints, LocalDrop, PathAddresses, wire};
 use netrig_transport::{Connection as _, Control, PathId, Payload, Profile};
@@ -84,25 +85,21 @@ fn a_file_arrives_in_udp() {
 
 #[test]
 fn a_file_arrives_over_ip_itself() {
-    if !may_open_raw_sockets() {
-        return;
-    }
+    skip_unless!(may_open_raw_sockets());
     a_transfer(Encapsulation::Ip, path(2));
     // Both ends have the same address, so each end must select its packets by port.
     let [client, server] = [[0, 0, 0, 0, 0, 0, 0, 1].into(); 2];
     a_transfer(Encapsulation::Ip, SctpPath { name: "six".into(), client, server });
 }
 
-/// Whether this process may open raw sockets. If not, prints that the test is skipped, even if the test harness
-/// captures the output.
+/// Whether this process may open raw sockets. If not, a message is printed.
 fn may_open_raw_sockets() -> bool {
     let config = config(Encapsulation::Ip);
     let options = SctpOptions { config, paths: vec![path(9)], controls: vec![] };
     let application = r#"{ "bulk": { "bytes": "1 B" } }"#;
     let may = PreparedRun::prepare(order(vec![end(FlowSide::Server, application, &options)])).is_ok();
     if !may {
-        use std::io::Write;
-        let _ = writeln!(std::io::stderr(), "skipped: needs raw sockets (CAP_NET_RAW)");
+        skipped("raw sockets (CAP_NET_RAW)");
     }
     may
 }

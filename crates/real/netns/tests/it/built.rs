@@ -1,10 +1,10 @@
 //! Checks with `ip` and `/proc` that a built testbed matches its wiring.
 
 use netrig_netns::Testbed;
-use netrig_test_support::{ExperimentText, skip_unless};
+use netrig_test_support::{ExperimentText, has, skip_unless};
 use serde_json::Value;
 
-use super::common::{build, has, has_root, id, ip, journals, namespaces, says, three_nodes, wiring};
+use super::common::{build, has_root, id, ip, journals, namespaces, says, three_nodes, wiring};
 
 /// The texts of one field of all values.
 fn all<'a>(values: &'a [Value], field: &str) -> Vec<&'a str> {
@@ -13,9 +13,7 @@ fn all<'a>(values: &'a [Value], field: &str) -> Vec<&'a str> {
 
 #[test]
 fn interfaces_have_their_names_numbers_addresses_and_mtu() {
-    if !(has_root() && has("ip")) {
-        return;
-    }
+    skip_unless!(has_root() && has("ip"));
     let (_folder, journals) = journals();
     let testbed = build(&journals);
     let client = ip(testbed.namespace(0).unwrap(), &["addr"]);
@@ -58,9 +56,7 @@ fn interfaces_have_their_names_numbers_addresses_and_mtu() {
 
 #[test]
 fn neighbours_are_known_for_good() {
-    if !(has_root() && has("ip")) {
-        return;
-    }
+    skip_unless!(has_root() && has("ip"));
     let (_folder, journals) = journals();
     let testbed = build(&journals);
     let neighbours = ip(testbed.namespace(2).unwrap(), &["neigh"]);
@@ -86,9 +82,7 @@ fn neighbours_are_known_for_good() {
 
 #[test]
 fn routes_follow_the_paths() {
-    if !(has_root() && has("ip")) {
-        return;
-    }
+    skip_unless!(has_root() && has("ip"));
     let (_folder, journals) = journals();
     let testbed = build(&journals);
     // 10.0.0.10 is the server's address on the second path. The middle node is the next hop on the client's
@@ -112,9 +106,7 @@ fn routes_follow_the_paths() {
 /// must route by the source address.
 #[test]
 fn a_source_has_its_own_way_where_paths_part() {
-    if !(has_root() && has("ip")) {
-        return;
-    }
+    skip_unless!(has_root() && has("ip"));
     let text = ExperimentText::new("parting", "1 s")
         .nodes("client middle server")
         .fifo("first", "client middle", ("10 Mbit/s", "1 ms", 50), "")
@@ -142,9 +134,7 @@ fn a_source_has_its_own_way_where_paths_part() {
 
 #[test]
 fn two_testbeds_at_once_do_not_disturb_each_other() {
-    if !(has_root() && has("ip")) {
-        return;
-    }
+    skip_unless!(has_root() && has("ip"));
     let (_folder, journals) = journals();
     let (one, two) = (build(&journals), build(&journals));
     let names = |testbed: &Testbed| namespaces(&format!("netrig-{}", testbed.id()));
@@ -171,9 +161,7 @@ fn nothing_remains_of_one_that_is_dropped() {
 /// No traffic must occur in an idle testbed, because a measurement would include it.
 #[test]
 fn a_testbed_in_which_nobody_speaks_is_silent() {
-    if !(has_root() && has("ip")) {
-        return;
-    }
+    skip_unless!(has_root() && has("ip"));
     let (_folder, journals) = journals();
     let testbed = build(&journals);
     // Router solicitations and multicast listener reports would arrive within one or two seconds (RFC 4861 section 10:
@@ -196,9 +184,7 @@ fn the_wiring_is_kept() {
 /// same nodes consists of two veth pairs.
 #[test]
 fn a_cable_is_one_pair_and_goes_with_its_testbed() {
-    if !(has_root() && has("ip")) {
-        return;
-    }
+    skip_unless!(has_root() && has("ip"));
     let (_folder, journals) = journals();
     let primary = "rate = \"10 Mbit/s\"\ndelay = \"1 ms\"\nqueue = { kind = \"fifo\", packets = 50 }\n";
     let text = three_nodes().replacen(primary, "kind = \"direct\"\nmtu = \"9000 B\"\n", 1);

@@ -1,15 +1,13 @@
 //! Objects that existed before a testbed are neither changed nor removed.
 
 use netrig_netns::{Testbed, TestbedError, TestbedId, left_behind};
-use netrig_test_support::skip_unless;
+use netrig_test_support::{has, skip_unless};
 
-use super::common::{Foreign, has, has_root, id, journals, namespaces, three_nodes, wiring};
+use super::common::{Foreign, has_root, id, journals, namespaces, three_nodes, wiring};
 
 #[test]
 fn a_foreign_namespace_of_the_same_name_stays_and_is_named() {
-    if !(has_root() && has("ip")) {
-        return;
-    }
+    skip_unless!(has_root() && has("ip"));
     let (folder, journals) = journals();
     let id = id();
     let foreign = Foreign::make(format!("netrig-{}-server", id.as_str()));

@@ -1,13 +1,12 @@
 //! Shared helpers of the tests.
 
-use std::io::Write as _;
 use std::os::unix::fs::MetadataExt as _;
 use std::process::Command;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use netrig_experiment::Experiment;
 use netrig_netns::{Journals, Testbed, TestbedId, Wiring, missing_requirements};
-use netrig_test_support::ExperimentText;
+use netrig_test_support::{ExperimentText, skipped};
 use serde_json::Value;
 use tempfile::TempDir;
 
@@ -61,23 +60,13 @@ pub fn build(journals: &Journals) -> Testbed {
     Testbed::build(journals, &id(), wiring(&three_nodes())).unwrap()
 }
 
-/// Whether a testbed can be made on this machine. If not, prints that the test is skipped. The text is written directly
-/// to standard error, because the test harness captures other output.
+/// Whether a testbed can be made on this machine. If not, a message is printed.
 pub fn has_root() -> bool {
-    skips_unless(missing_requirements().is_empty(), "root")
-}
-
-/// Whether a program is installed.
-pub fn has(program: &str) -> bool {
-    let folders = std::env::var_os("PATH").unwrap_or_default();
-    skips_unless(std::env::split_paths(&folders).any(|folder| folder.join(program).is_file()), program)
-}
-
-fn skips_unless(found: bool, what: &str) -> bool {
-    if !found {
-        let _ = writeln!(std::io::stderr(), "skipped: needs {what}");
+    let has_root = missing_requirements().is_empty();
+    if !has_root {
+        skipped("root");
     }
-    found
+    has_root
 }
 
 /// The output of a program.

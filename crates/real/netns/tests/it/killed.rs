@@ -7,9 +7,10 @@ use std::process::{Child, ChildStdout, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use netrig_netns::{Journals, LeftBehind, Testbed, TestbedId, left_behind};
+use netrig_test_support::{has, skip_unless};
 
 use super::common::{
-    Foreign, build, has, has_root, id, journals, lives, namespaces, processes, residents, three_nodes, wiring,
+    Foreign, build, has_root, id, journals, lives, namespaces, processes, residents, three_nodes, wiring,
 };
 
 /// Environment variables with the folder of journals and the identity for the owner process.
@@ -99,9 +100,7 @@ fn clean(journals: &Journals, folder: &Path, id: &TestbedId) -> usize {
 
 #[test]
 fn whenever_an_owner_is_killed_exactly_what_it_left_is_removed() {
-    if !(has_root() && has("ip") && has("setsid")) {
-        return;
-    }
+    skip_unless!(has_root() && has("ip") && has("setsid"));
     let (folder, journals) = journals();
     let decoy = Foreign::make(format!("netrig-foreign{}", std::process::id()));
     let living = build(&journals);
@@ -131,9 +130,7 @@ fn whenever_an_owner_is_killed_exactly_what_it_left_is_removed() {
 /// starter.
 #[test]
 fn a_program_dies_with_its_owner() {
-    if !(has_root() && has("setsid")) {
-        return;
-    }
+    skip_unless!(has_root() && has("setsid"));
     let (folder, journals) = journals();
     let id = id();
     let (mut owner, mut out) = start_owner(folder.path(), &id);
@@ -151,9 +148,7 @@ fn a_program_dies_with_its_owner() {
 /// If two processes remove the same remains at the same time, one of them removes them, and both succeed.
 #[test]
 fn what_one_removes_another_does_not_take() {
-    if !(has_root() && has("setsid")) {
-        return;
-    }
+    skip_unless!(has_root() && has("setsid"));
     let (folder, journals) = journals();
     let id = id();
     let (mut owner, mut out) = start_owner(folder.path(), &id);

@@ -8,8 +8,9 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use netrig_netns::Testbed;
+use netrig_test_support::{has, skip_unless};
 
-use super::common::{build, has, has_root, journals, says};
+use super::common::{build, has_root, journals, says};
 
 /// Joins the two router interfaces of each link with a bridge.
 fn bridge(testbed: &Testbed) {
@@ -25,9 +26,7 @@ fn bridge(testbed: &Testbed) {
 
 #[test]
 fn nodes_reach_each_other_over_every_path_in_both_versions_of_ip() {
-    if !(has_root() && has("ip")) {
-        return;
-    }
+    skip_unless!(has_root() && has("ip"));
     let (_folder, journals) = journals();
     let testbed = build(&journals);
     bridge(&testbed);
@@ -57,9 +56,7 @@ fn nodes_reach_each_other_over_every_path_in_both_versions_of_ip() {
 /// The router receives frames as on a wire: they have valid checksums and are not longer than the MTU.
 #[test]
 fn frames_at_the_router_are_whole() {
-    if !(has_root() && has("ip") && has("tshark")) {
-        return;
-    }
+    skip_unless!(has_root() && has("ip") && has("tshark"));
     let (folder, journals) = journals();
     let testbed = build(&journals);
     bridge(&testbed);

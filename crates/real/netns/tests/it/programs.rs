@@ -5,9 +5,9 @@ use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use netrig_netns::TestbedError;
-use netrig_test_support::skip_unless;
+use netrig_test_support::{has, skip_unless};
 
-use super::common::{build, has, has_root, journals, lives, processes, residents};
+use super::common::{build, has_root, journals, lives, processes, residents};
 
 /// A time limit that is reached only if a test fails.
 const LONG: Duration = Duration::from_secs(60);
@@ -92,9 +92,7 @@ fn one_that_does_not_want_to_end_is_killed_with_its_children() {
 /// whose handle outlives the testbed has been killed and can still be waited for.
 #[test]
 fn a_daemon_ends_with_the_testbed() {
-    if !(has_root() && has("setsid")) {
-        return;
-    }
+    skip_unless!(has_root() && has("setsid"));
     let (_folder, journals) = journals();
     let mut testbed = build(&journals);
     let mut starter = testbed.spawn(0, shell("setsid sleep 1000 & exec sleep 0.1")).unwrap();
@@ -111,9 +109,7 @@ fn a_daemon_ends_with_the_testbed() {
 /// with the node.
 #[test]
 fn one_that_hides_ends_with_its_node() {
-    if !(has_root() && has("setsid")) {
-        return;
-    }
+    skip_unless!(has_root() && has("setsid"));
     let (_folder, journals) = journals();
     let mut testbed = build(&journals);
     let starter = shell("env -i setsid sh -c 'echo hidden; exec sleep 777' &");
@@ -130,9 +126,7 @@ fn one_that_hides_ends_with_its_node() {
 /// A user's shell in the namespace of a node does not prevent the removal of the node, and ends with it.
 #[test]
 fn a_persons_shell_ends_with_its_node() {
-    if !(has_root() && has("ip")) {
-        return;
-    }
+    skip_unless!(has_root() && has("ip"));
     let (_folder, journals) = journals();
     let testbed = build(&journals);
     let mut command = Command::new("ip");

@@ -10,10 +10,11 @@ use netrig_host::socket::TcpOptions;
 use netrig_probe::receiver::Remote;
 use netrig_probe::transfer::{TcpOrder, TcpReport, tcp};
 use netrig_probe::video::{
-    PictureState, VideoFrame, has_ffmpeg, in_time, png, psnr_db, show, side_by_side, ssim, watch, worst,
+    PictureState, VideoFrame, in_time, png, psnr_db, show, side_by_side, ssim, watch, worst,
 };
 use netrig_probe::voice::{VoiceOrder, call};
 use netrig_probe::{DelayBasis, FarEnd, FarEndTally, ProbeError};
+use netrig_test_support::{has, skip_unless};
 use netrig_traffic::rtp::{AccessUnit, Assembler, NalUnits, Packet, SequenceExtender};
 use netrig_traffic::{Clip, Playout, Talk, Voice, VoiceCodec};
 
@@ -44,14 +45,6 @@ fn tallied(at: &str, guest: impl FnOnce(&mut Remote)) -> FarEndTally {
         outcome.unwrap();
         tally
     })
-}
-
-fn without_ffmpeg() -> bool {
-    let missing = !has_ffmpeg();
-    if missing {
-        eprintln!("skipped: needs ffmpeg");
-    }
-    missing
 }
 
 /// Interval between samples. It is much longer than any transfer in these tests.
@@ -157,9 +150,7 @@ fn video_over_loopback() {
         assert_eq!((stream.sent, stream.dropped), (clip.packets().len() as u64, 0));
         let arrived = in_time(&clip, &stream, Duration::from_secs(5));
         assert!(!arrived.is_empty() && arrived.iter().all(|arrived| *arrived));
-        if without_ffmpeg() {
-            return;
-        }
+        skip_unless!(has("ffmpeg"));
         let watched = watch(&clip, &arrived).unwrap();
         assert_eq!((watched.shown.len(), watched.share(PictureState::Intact)), (75, 1.0));
         assert!(watched.shown.iter().all(|shown| shown.psnr_db.is_infinite() && shown.ssim > 1.0 - 1e-12));
@@ -169,9 +160,7 @@ fn video_over_loopback() {
 /// The set of received packets determines which pictures are intact, and the decoder agrees with it.
 #[test]
 fn the_decoder_agrees_on_what_is_intact() {
-    if without_ffmpeg() {
-        return;
-    }
+    skip_unless!(has("ffmpeg"));
     let clip = Clip::moving();
     for step in [7, 31, 97] {
         let arrived: Vec<bool> = (0..clip.packets().len()).map(|place| place % step != step - 2).collect();
@@ -197,9 +186,7 @@ fn the_decoder_agrees_on_what_is_intact() {
 /// digits.
 #[test]
 fn numbers_of_pictures_as_ffmpeg_has_them() {
-    if without_ffmpeg() {
-        return;
-    }
+    skip_unless!(has("ffmpeg"));
     let clip = Clip::moving();
     let arrived: Vec<bool> = (0..clip.packets().len()).map(|place| place % 11 != 5).collect();
     let watched = watch(&clip, &arrived).unwrap();
@@ -265,9 +252,7 @@ fn clip_file(folder: &std::path::Path) -> std::path::PathBuf {
 /// RTP packets of ffmpeg are parsed here: every NAL unit of the clip is found, in order.
 #[test]
 fn packets_of_ffmpeg() {
-    if without_ffmpeg() {
-        return;
-    }
+    skip_unless!(has("ffmpeg"));
     let folder = tempfile::tempdir().unwrap();
     let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
     socket.set_read_timeout(Some(StdDuration::from_secs(5))).unwrap();
@@ -325,9 +310,7 @@ fn go_around(clip: &Clip, to: SocketAddr, mut has_enough: impl FnMut() -> bool) 
 /// RTP packets of netrig are parsed by ffmpeg, which writes the NAL units of the clip.
 #[test]
 fn packets_for_ffmpeg() {
-    if without_ffmpeg() {
-        return;
-    }
+    skip_unless!(has("ffmpeg"));
     let folder = tempfile::tempdir().unwrap();
     let port = UdpSocket::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port() & !1;
     let description = folder.path().join("clip.sdp");

@@ -10,9 +10,11 @@ use std::thread::JoinHandle;
 use netrig_core::Seeds;
 use netrig_host::tls::Identity;
 use netrig_sip::header::Transport;
+use netrig_sip::location::Zone;
 use netrig_sip::partitioning::Partitioning;
 use netrig_sip::server::{Role, Server, ServerOrder};
 use netrig_sip::transaction::Timing;
+use netrig_sip_net::dns::NameServerOrder;
 use netrig_sip_net::server::{Limits, Names, PartitionedSockets, Sockets, SocketsOrder, Tally};
 
 /// A server that ends with the test.
@@ -113,6 +115,19 @@ pub fn server(role: Role) -> ServerOrder {
         most_transactions: 1000,
         most_users: 1000,
         timing: Timing::default(),
+        seeds: Seeds::new(1),
+    }
+}
+
+/// A DNS server with this zone over UDP.
+pub fn name_server(zone: &str) -> NameServerOrder {
+    NameServerOrder {
+        listen: vec!["udp:127.0.0.1:0".parse().unwrap()],
+        zone: Arc::new(Zone::parse(zone).unwrap().into()),
+        proven: Vec::new(),
+        delay: None,
+        loss: 0.0,
+        slots: NameServerOrder::SLOTS,
         seeds: Seeds::new(1),
     }
 }

@@ -12,17 +12,17 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration as StdDuration, Instant as StdInstant};
 
-use netrig_core::{Duration, Seeds};
+use netrig_core::Duration;
 use netrig_sip::digest::{Algorithm, DigestChallenge, DigestSession};
 use netrig_sip::header::Transport;
-use netrig_sip::location::{Kind, Question, Zone};
+use netrig_sip::location::{Kind, Question};
 use netrig_sip::server::{AnsweringPolicy, Role, ServerOrder, User};
 use netrig_sip::transaction::Timing;
 use netrig_sip::{Method, Name, Response};
+use netrig_sip_net::dns::NameServer;
 use netrig_sip_net::dns::message::query;
-use netrig_sip_net::dns::{NameServer, NameServerOrder};
 
-use crate::it::sip_server::{Running, server, sockets};
+use crate::it::sip_server::{Running, name_server, server, sockets};
 use netrig_test_support::stranger_table::{self, Stranger};
 
 fn request(method: &str, to: SocketAddr, from: SocketAddr, more: &str) -> Vec<u8> {
@@ -172,16 +172,7 @@ fn no_dns_server_sends_a_stranger_more_than_three_times_what_came() {
              big.test NAPTR 10 {number} \"s\" \"SIP+D2U\" \"\" _sip._udp.host{number}.big.test\n"
         );
     }
-    let server = NameServer::open(NameServerOrder {
-        listen: vec!["udp:127.0.0.1:0".parse().unwrap()],
-        zone: Arc::new(Zone::parse(&zone).unwrap().into()),
-        proven: Vec::new(),
-        delay: None,
-        loss: 0.0,
-        slots: NameServerOrder::SLOTS,
-        seeds: Seeds::new(1),
-    });
-    let server = server.unwrap();
+    let server = NameServer::open(name_server(&zone)).unwrap();
     let (to, stop) = (server.listens()[0].address, Arc::new(AtomicBool::new(false)));
     let flag = Arc::clone(&stop);
     let thread = std::thread::spawn(move || server.serve(None, &flag).unwrap());
@@ -252,16 +243,7 @@ fn who_has_proved_who_it_is_gets_its_whole_list() {
 #[test]
 fn a_flood_of_questions_ends_with_the_server() {
     for by_flag in [false, true] {
-        let server = NameServer::open(NameServerOrder {
-            listen: vec!["udp:127.0.0.1:0".parse().unwrap()],
-            zone: Arc::new(Zone::parse("$TTL 60\na.test A 192.0.2.1\n").unwrap().into()),
-            proven: Vec::new(),
-            delay: None,
-            loss: 0.0,
-            slots: NameServerOrder::SLOTS,
-            seeds: Seeds::new(1),
-        });
-        let server = server.unwrap();
+        let server = NameServer::open(name_server("$TTL 60\na.test A 192.0.2.1\n")).unwrap();
         let to = server.listens()[0].address;
         let question = query(7, &Question { kind: Kind::A, name: "a.test".to_owned() }).unwrap();
         let over = Arc::new(AtomicBool::new(false));

@@ -114,9 +114,8 @@ fn form(
 ) -> Rfc7502Form {
     let measured = verdict.map(Rfc7502Form::measured);
     let is_registration = !matches!(order.work, Work::Call(_));
-    let transport = order.target.split(':').next().unwrap_or_default().to_uppercase();
     Rfc7502Form {
-        transport: Some(transport),
+        transport: Some(order.transport.name().to_owned()),
         session_duration_s: (!is_registration).then(|| order.hold.as_secs_f64()),
         media_streams: Some(0),
         baseline_rate: baseline.and_then(|baseline| baseline.carried),

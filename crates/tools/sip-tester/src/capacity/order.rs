@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use netrig_core::{Duration, Fraction};
+use netrig_sip::header::Transport;
 use netrig_sip::load::{Scenario, Work};
 use netrig_sip_net::load::{LoadError, LoadOrder};
 
@@ -17,6 +18,8 @@ pub type StepLoad<'a> = dyn Fn(f64, f64, Option<u64>) -> Result<LoadOrder, LoadE
 pub struct CapacityOrder<'a> {
     /// The server as the user named it.
     pub target: String,
+    /// The transport of the loads.
+    pub transport: Transport,
     /// The scenario of the loads.
     pub work: Work,
     /// The mean time for which a call is held.

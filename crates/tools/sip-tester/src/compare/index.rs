@@ -1,11 +1,11 @@
-//! An index of two compared results, with its verdict.
+//! A figure that two results have, such as the mean delay, with the verdict on its change.
 
 use netrig_stats::multiple::holm;
 use serde::Serialize;
 
 use super::error::ComparisonError;
 
-/// The verdict on an index.
+/// The verdict on the change of a figure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum IndexVerdict {
@@ -15,11 +15,11 @@ pub enum IndexVerdict {
     Better,
     /// The difference may be due to chance, or is within the margin.
     NoDifference,
-    /// The index cannot be tested.
+    /// The change cannot be tested.
     NotTested,
 }
 
-/// An index of two compared results.
+/// A figure that two results have, with the verdict on its change.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct ComparedIndex {
     /// The name, such as `success of call` or `connection, mean`.
@@ -36,13 +36,13 @@ pub struct ComparedIndex {
     pub low: Option<f64>,
     /// The upper end of the difference's interval.
     pub high: Option<f64>,
-    /// The p-value of the test, for this index alone.
+    /// The p-value of the test of this figure alone.
     pub p: Option<f64>,
-    /// The p-value, adjusted for the number of indices by Holm's method.
+    /// The p-value, adjusted by Holm's method for the number of tested figures.
     pub p_holm: Option<f64>,
     /// The verdict.
     pub verdict: IndexVerdict,
-    /// The test used, or why the index cannot be tested.
+    /// The test used, or why the change cannot be tested.
     pub how: String,
     /// Whether a higher value is better.
     #[serde(skip)]

@@ -47,6 +47,6 @@ pub use self::purposes::catalogue;
 pub use self::report::{
     CapabilityRow, ConformanceDocument, EvidenceRow, PurposeRow, QuestionRow, VerdictCounts, write_evidence,
 };
-pub use self::run::{CapabilityState, ConformanceResult, PurposeResult, PurposeVerdict};
+pub use self::run::{ConformanceResult, PurposeResult, PurposeVerdict};
 pub use self::target::{ConformanceTarget, TestAgent, TestUser};
 pub use self::text::purposes_text;

@@ -189,13 +189,6 @@ impl ConformanceDocument {
         tester: &str,
         machine: &str,
     ) -> Self {
-        let capabilities = result.capabilities.iter().map(|state| CapabilityRow {
-            name: state.capability,
-            mandatory: state.capability.is_mandatory(),
-            claimed: state.claimed,
-            shown: state.is_shown,
-            why: state.why.clone(),
-        });
         let mut counts = VerdictCounts::default();
         result.purposes.iter().for_each(|purpose| counts.add(purpose.verdict));
 
@@ -214,7 +207,7 @@ impl ConformanceDocument {
             jobs: plan.jobs,
             interrupted: result.is_interrupted,
             background: result.background.clone(),
-            capabilities: capabilities.collect(),
+            capabilities: result.capabilities.clone(),
             counts,
             purposes: result.purposes.iter().map(PurposeRow::of).collect(),
         }

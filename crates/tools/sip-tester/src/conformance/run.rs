@@ -19,6 +19,7 @@ use super::messages::EvidenceMessage;
 use super::outcome::PurposeEnd;
 use super::plan::{ConformancePlan, USERS_OF_A_CASE};
 use super::purpose::{PurposeCarrier, RequirementLevel, TestPurpose};
+use super::report::CapabilityRow;
 use super::target::TestUser;
 
 named! {
@@ -54,19 +55,6 @@ pub struct PurposeResult {
     pub took: Duration,
 }
 
-/// A capability: whether it is claimed, and whether the server showed it.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct CapabilityState {
-    /// The capability.
-    pub capability: Capability,
-    /// The claim in the capability file.
-    pub claimed: Option<bool>,
-    /// Whether the server showed it; `None` if it was not tried.
-    pub is_shown: Option<bool>,
-    /// Why it was not shown.
-    pub why: String,
-}
-
 /// The result of a run.
 #[derive(Clone, Debug)]
 pub struct ConformanceResult {
@@ -75,7 +63,7 @@ pub struct ConformanceResult {
     /// Duration.
     pub took: Duration,
     /// Capabilities of the role that a selected purpose needs.
-    pub capabilities: Vec<CapabilityState>,
+    pub capabilities: Vec<CapabilityRow>,
     /// The results, in the order of the plan.
     pub purposes: Vec<PurposeResult>,
     /// Whether it was stopped early.
@@ -138,34 +126,34 @@ impl ConformancePlan {
         std::array::from_fn(|place| self.users[(job * USERS_OF_A_CASE + place) % self.users.len()].clone())
     }
 
-    fn check_capabilities(&self, seeds: &Seeds, stop: &AtomicBool) -> Vec<CapabilityState> {
+    fn check_capabilities(&self, seeds: &Seeds, stop: &AtomicBool) -> Vec<CapabilityRow> {
         let needed = |capability: &&Capability| {
             let is_needed = self.purposes.iter().any(|purpose| purpose.needs.contains(capability));
             capability.roles().contains(&self.role) && (is_needed || capability.is_mandatory())
         };
-        let states = Capability::ALL.iter().filter(needed).map(|capability| {
+        let rows = Capability::ALL.iter().filter(needed).map(|capability| {
             let claimed = self.claims.claimed(*capability);
-            let mut state =
-                CapabilityState { capability: *capability, claimed, is_shown: None, why: String::new() };
+            let (name, mandatory) = (*capability, capability.is_mandatory());
+            let mut row = CapabilityRow { name, mandatory, claimed, shown: None, why: String::new() };
             if claimed == Some(false) || stop.load(Ordering::Relaxed) {
-                return state;
+                return row;
             }
             let mut case = TestCase::new(&self.target, self.users_of(0), seeds, capability.name());
             let end = check(*capability, &mut case);
             case.clean_up();
-            state.is_shown = Some(end.is_ok());
+            row.shown = Some(end.is_ok());
             if let Err(PurposeEnd::Fail(why) | PurposeEnd::Inconclusive(why)) = end {
-                state.why = why;
+                row.why = why;
             }
-            state
+            row
         });
-        states.collect()
+        rows.collect()
     }
 
     fn carry_out(
         &self,
         purpose: &'static TestPurpose,
-        capabilities: &[CapabilityState],
+        capabilities: &[CapabilityRow],
         seeds: &Seeds,
         job: usize,
     ) -> PurposeResult {
@@ -177,26 +165,21 @@ impl ConformancePlan {
             }
             _ => {}
         }
-        let needed = |state: &&CapabilityState| {
-            state.capability.is_mandatory() || purpose.needs.contains(&state.capability)
-        };
-        for state in capabilities.iter().filter(needed) {
-            let name = state.capability.name();
-            match (state.claimed, state.is_shown) {
+        let needed = |row: &&CapabilityRow| row.mandatory || purpose.needs.contains(&row.name);
+        for row in capabilities.iter().filter(needed) {
+            let name = row.name.name();
+            match (row.claimed, row.shown) {
                 (Some(false), _) => {
                     return not_carried_out(purpose, format!("the server does not claim {name}"));
                 }
-                (None, Some(false)) if !state.capability.is_mandatory() => {
-                    return not_carried_out(
-                        purpose,
-                        format!("the server does not show {name}: {}", state.why),
-                    );
+                (None, Some(false)) if !row.mandatory => {
+                    return not_carried_out(purpose, format!("the server does not show {name}: {}", row.why));
                 }
                 // A claimed capability is tested even if it was not shown.
                 (Some(true), Some(false)) => {}
                 (None, Some(false)) => {
                     let why =
-                        format!("the role requires {name}, but the server does not show it: {}", state.why);
+                        format!("the role requires {name}, but the server does not show it: {}", row.why);
                     return PurposeResult {
                         verdict: Some(PurposeVerdict::Inconclusive),
                         ..not_carried_out(purpose, why)

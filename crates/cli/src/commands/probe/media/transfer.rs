@@ -2,9 +2,9 @@
 
 use std::process::ExitCode;
 
-use netrig_probe::transfer::{ftp, tcp};
+use netrig_probe::transfer::{TransferSettings, ftp, tcp};
 
-use super::super::arguments::Transfer;
+use super::super::arguments::KeyedProbe;
 use super::super::common::failure;
 use super::connect;
 use crate::failure::{Failure, exit_code, print_report};
@@ -14,7 +14,7 @@ use crate::interruption::until_interrupted;
 /// FTP's port (RFC 959).
 const FTP_PORT: u16 = 21;
 
-pub fn transfer(arguments: &Transfer) -> Result<ExitCode, Failure> {
+pub fn transfer(arguments: &KeyedProbe<TransferSettings>) -> Result<ExitCode, Failure> {
     let (settings, as_json) = (&arguments.probe.settings, arguments.form.json);
     if settings.ftp {
         let password = settings.password_env.as_deref().map(password).transpose()?;

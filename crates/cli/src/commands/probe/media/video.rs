@@ -10,7 +10,7 @@ use netrig_probe::video::{
 use netrig_traffic::Clip;
 use serde_json::Value;
 
-use super::super::arguments::Video;
+use super::super::arguments::KeyedProbe;
 use super::super::common::failure;
 use super::connect;
 use crate::failure::{Failure, exit_code, print_report};
@@ -18,7 +18,7 @@ use crate::input::read_bytes;
 use crate::interruption::until_interrupted;
 use crate::output::replace;
 
-pub fn video(arguments: &Video) -> Result<ExitCode, Failure> {
+pub fn video(arguments: &KeyedProbe<VideoSettings>) -> Result<ExitCode, Failure> {
     let settings = &arguments.probe.settings;
     let clip = clip(settings)?;
     if settings.number.is_some_and(|number| number >= clip.pictures().len()) {

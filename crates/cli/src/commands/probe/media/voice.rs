@@ -4,17 +4,17 @@ use std::process::ExitCode;
 
 use netrig_core::number::{measured_share, time};
 use netrig_probe::MediaStreamReport;
-use netrig_probe::voice::call;
+use netrig_probe::voice::{VoiceSettings, call};
 use netrig_traffic::{CallQuality, MediaArrival};
 use serde_json::{Value, json};
 
-use super::super::arguments::Voice;
+use super::super::arguments::KeyedProbe;
 use super::super::common::failure;
 use super::connect;
 use crate::failure::{Failure, exit_code, print_report};
 use crate::interruption::until_interrupted;
 
-pub fn voice(arguments: &Voice) -> Result<ExitCode, Failure> {
+pub fn voice(arguments: &KeyedProbe<VoiceSettings>) -> Result<ExitCode, Failure> {
     let order = arguments.probe.settings.order().map_err(failure)?;
     let mut remote = connect(&arguments.target, &arguments.key)?;
     let stream = call(&mut remote, &order, &*until_interrupted()?).map_err(failure)?;

@@ -78,6 +78,7 @@ fn order<'a>(typed: &Capacity, settings: &'a CapacitySettings, first: &LoadOrder
     let work = first.plan.work;
     CapacityOrder {
         target: tester.target.clone(),
+        transport: first.carrier.transport(),
         work,
         hold: own.hold.0.mean(),
         success: tester.success,

@@ -21,7 +21,7 @@ pub struct ScriptArguments {
     /// A file whose lines have the fields of calls, `[field0]` and so on; may be repeated (SIPp's -inf)
     #[arg(long, value_name = "FILE.csv")]
     pub inject: Vec<PathBuf>,
-    /// The field by which lines of a file are looked up, from 0; may be repeated (SIPp's -infindex)
+    /// The number of the field, counted from 0, by which lines of a file are looked up; may be repeated (SIPp's -infindex)
     #[arg(long, value_name = "FILE.csv=FIELD", value_parser = index)]
     pub inject_index: Vec<(String, usize)>,
     /// A keyword of your own: `tenant=7` puts 7 in place of `[tenant]`; may be repeated (SIPp's -key)
@@ -52,7 +52,7 @@ pub struct ScriptArguments {
     /// is the first port, and each call takes two ports. By default 6000 for callers and 26000 for callees
     #[arg(long, value_name = "PORT", value_parser = value_as::<AtLeastOne, u16>)]
     pub media_port: Option<u16>,
-    /// Send and measure media in each call: RTP and RTCP from both ends with this codec, pcmu, pcma, g729 or opus. Without a
+    /// Send and measure media in each call: RTP and RTCP from both ends. The codec is pcmu, pcma, g729 or opus. Without a
     /// scenario file the tester makes plain calls
     #[arg(long, value_name = "CODEC")]
     pub media: Option<MediaCodec>,
@@ -65,7 +65,7 @@ pub struct ScriptArguments {
     /// Allow the scenario to start programs on this machine (<exec command>)
     #[arg(long)]
     pub allow_commands: bool,
-    /// Address of the other process of the test, or of this one if its scenario starts with <recvCmd> (SIPp's -3pcc)
+    /// Address of the other process of the test, or of this process if this scenario starts with <recvCmd> (SIPp's -3pcc)
     #[arg(long = "3pcc", value_name = "IP:PORT")]
     pub third_party: Option<SocketAddr>,
     /// The name of this process among several (SIPp's -master and -slave)
@@ -77,7 +77,7 @@ pub struct ScriptArguments {
 }
 
 impl ScriptArguments {
-    /// A given flag that has no meaning without a scenario: the first in the order below.
+    /// The first typed flag, in the order below, that has no meaning without a scenario.
     pub fn given(&self) -> Option<&'static str> {
         let given = [
             ("--inject", !self.inject.is_empty()),
@@ -101,7 +101,7 @@ impl ScriptArguments {
     }
 }
 
-/// Flags that have no effect on calls that follow a scenario file.
+/// Flags that have no effect on calls whose messages are those of a scenario file.
 fn flags_without_effect() -> impl Iterator<Item = &'static str> {
     let is_without_effect = |row: &Setting| LoadSettings::SAID_BY_SCRIPTS.contains(&row.key);
     let of_load = LoadSettings::rows().into_iter().filter(is_without_effect).map(|row| row.key);
@@ -124,11 +124,13 @@ fn flags_without_effect() -> impl Iterator<Item = &'static str> {
         "save_environment",
         "metrics",
         "metrics_file",
+        "messages",
     ])
 }
 
-/// A scenario file in place of the load's own scenarios.
+/// A scenario file in place of the load's own scenarios. With --media, calls follow a scenario of the tester.
 #[derive(Debug, Args)]
+#[command(mut_arg("media", |media| media.conflicts_with_all(flags_without_effect())))]
 pub struct LoadScriptArguments {
     /// Calls follow this file message by message: a scenario of SIPp (XML) or in netrig's form (TOML) (SIPp's -sf)
     #[arg(

@@ -53,7 +53,7 @@ pub struct ConvertArguments {
     /// The scenario
     #[arg(value_name = "FILE.xml")]
     pub file: PathBuf,
-    /// A keyword of your own, which its value replaces; may be repeated
+    /// A keyword of your own: `tenant=7` puts 7 in place of `[tenant]`; may be repeated
     #[arg(long, value_name = "KEYWORD=VALUE", value_parser = pair)]
     pub key: Vec<(String, String)>,
     /// Write it to this file instead of the terminal

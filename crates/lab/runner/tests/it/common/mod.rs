@@ -11,37 +11,11 @@ use netrig_core::{Duration, Instant, Note, Sample, Seeds, Sink, Subject};
 use netrig_experiment::{Balance, Experiment, Run, RunError, RunOutcome, Substrate, Unsupported};
 use netrig_runner::{EarlierRuns, PlanOutcome, PlanRequest, ProgressListener, RunnerError, carry_out};
 use netrig_store::{Provenance, Replication, Store};
+use netrig_test_support::ExperimentText;
 
 /// The text of an experiment with three points. `replications` is the body of the table of the same name.
 pub fn file(replications: &str) -> String {
-    format!(
-        r#"
-format = 1
-name = "two-hosts"
-duration = "10 s"
-[factors]
-rate = ["1 Mbit/s", "2 Mbit/s", "3 Mbit/s"]
-[replications]
-{replications}
-[node.a]
-[node.b]
-[link.ab]
-between = ["a", "b"]
-rate = "${{rate}}"
-delay = "10 ms"
-queue = {{ kind = "fifo", packets = 50 }}
-[flow.file]
-from = "a"
-to = "b"
-transport = "tcp"
-application = {{ kind = "bulk" }}
-[transport.tcp]
-kind = "tcp"
-[response.goodput]
-of = "flow.file"
-metric = "goodput"
-"#
-    )
+    ExperimentText::two_hosts(r#"["1 Mbit/s", "2 Mbit/s", "3 Mbit/s"]"#, replications).build()
 }
 
 pub fn experiment(text: &str) -> Experiment {

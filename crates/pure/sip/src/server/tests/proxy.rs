@@ -235,7 +235,7 @@ fn a_stateless_proxy_does_the_same_again() {
     let mut proxy = StatelessProxy::new(registry(), Seeds::new(1).stream("proxy"));
     let bob: Uri = format!("sip:bob@{BOB}").parse().unwrap();
     let register = register("bob", "a", 1, &format!("Contact: <{bob}>\r\n"));
-    assert_eq!(proxy.registry_mut().register(at(0.0), register.as_request().unwrap()).status, Status::OK);
+    assert_eq!(proxy.registry.register(at(0.0), register.as_request().unwrap()).status, Status::OK);
     let mut forwarded = |method: &str| {
         proxy.handle(at(1.0), request(method, "sip:bob@biloxi.com", ALICE, 7, ""), source(ALICE));
         transmitted(&mut proxy).remove(0)

@@ -18,10 +18,7 @@ fn a_response_that_is_cut_is_discarded_and_named() {
     };
     let rule = Some(Failure::Rule("RFC 3261 section 18.3"));
     for (scenario, times) in [(CALL, [0, 500, 1500]), (Scenario::Options, [0, 500, 1500])] {
-        let (seen, network) = recorded();
-        let mut pair = Pair::new(network, RING);
-        pair.start(scenario);
-        let asked = seen.borrow()[0].clone();
+        let (mut pair, _, asked) = started(scenario);
         cut(&mut pair, &asked, 200);
         pair.run(ms(200_000));
         let method = asked.method.as_str();
@@ -31,10 +28,7 @@ fn a_response_that_is_cut_is_discarded_and_named() {
         assert_eq!((record.failure, record.status), (rule, 0));
     }
     // The next response is complete.
-    let (seen, network) = recorded();
-    let mut pair = Pair::new(network, RING);
-    pair.register(60);
-    let asked = seen.borrow()[0].clone();
+    let (mut pair, _, asked) = registering(60);
     cut(&mut pair, &asked, 200);
     pair.run(ms(600));
     assert_eq!(request_of(&pair, "REGISTER"), [0, 500]);
@@ -54,10 +48,7 @@ fn an_answer_that_copies_the_request_wrongly_is_named() {
         (Name::CallId, "another"),
         (Name::CSeq, "99 INVITE"),
     ] {
-        let (seen, network) = recorded();
-        let mut pair = Pair::new(network, RING);
-        pair.start(CALL);
-        let mut asked = seen.borrow()[0].clone();
+        let (mut pair, seen, mut asked) = started(CALL);
         asked.headers.set(name.clone(), value);
         answer(&mut pair, &asked, 200, &[(Name::Contact, "<sip:bob@192.0.2.7>")]);
         pair.run(ms(10));
@@ -81,10 +72,7 @@ fn an_answer_that_copies_the_request_wrongly_is_named() {
         assert_eq!((record.failure, record.status, record.stamps.ended), (rule, 200, ms(11)));
         assert_eq!(pair.caller.strays(), 0);
     }
-    let (seen, network) = recorded();
-    let mut pair = Pair::new(network, RING);
-    pair.register(60);
-    let mut asked = seen.borrow()[0].clone();
+    let (mut pair, _, mut asked) = registering(60);
     asked.headers.set(Name::From, "<sip:a@b>;tag=evil");
     answer(&mut pair, &asked, 200, &[(Name::Contact, "<sip:user0003@192.0.2.1>;expires=60")]);
     pair.run(ms(10));
@@ -99,10 +87,7 @@ fn what_is_accepted_wrongly_is_acknowledged_and_hung_up() {
     for (lacks, record_route) in
         [(Name::Contact, None), (Name::To, None), (Name::Contact, Some("<sip:p1;lr>"))]
     {
-        let (seen, network) = recorded();
-        let mut pair = Pair::new(network, RING);
-        pair.start(CALL);
-        let invite = seen.borrow()[0].clone();
+        let (mut pair, seen, invite) = started(CALL);
         let mut response = invite.response(Status::OK);
         let to = invite.headers.get(&Name::To).unwrap();
         if lacks == Name::Contact {
@@ -137,10 +122,7 @@ fn what_is_accepted_wrongly_is_acknowledged_and_hung_up() {
         let record = pair.record(Side::Caller);
         assert_eq!((record.failure, record.status), (Some(Failure::Rule("RFC 3261 section 12.1.1")), 200));
     }
-    let (seen, network) = recorded();
-    let mut pair = Pair::new(network, RING);
-    pair.start(CALL);
-    let invite = seen.borrow()[0].clone();
+    let (mut pair, seen, invite) = started(CALL);
     answer(&mut pair, &invite, 200, &[(Name::Contact, "<sip:bob@192.0.2.7>")]);
     pair.run(ms(10));
     answer(&mut pair, &invite, 486, &[]);
@@ -154,10 +136,8 @@ fn what_is_accepted_wrongly_is_acknowledged_and_hung_up() {
 /// contact that is cancelled before any answer does not answer.
 #[test]
 fn the_second_place_answers_however_soon_it_is_cancelled() {
-    let (seen, network) = recorded();
-    let mut pair = Pair::new(network, RING);
-    pair.start(Scenario::Fork { hold: HOLD });
-    let invite = Message::from(seen.borrow()[0].clone()).to_string();
+    let (_, _, invite) = started(Scenario::Fork { hold: HOLD });
+    let invite = Message::from(invite).to_string();
     let far = Setup {
         local: there(),
         server: here(),
@@ -216,10 +196,7 @@ fn the_second_place_answers_however_soon_it_is_cancelled() {
 /// with the CANCEL.
 #[test]
 fn what_is_answered_in_spite_of_its_cancel_is_hung_up() {
-    let (seen, network) = recorded();
-    let mut pair = Pair::new(network, RING);
-    pair.start(Scenario::Cancel { after: Duration::from_millis(50) });
-    let invite = seen.borrow()[0].clone();
+    let (mut pair, seen, invite) = started(Scenario::Cancel { after: Duration::from_millis(50) });
     answer(&mut pair, &invite, 180, &[]);
     pair.run(ms(60));
     answer(&mut pair, &invite, 200, &[(Name::Contact, "<sip:bob@192.0.2.7>")]);
@@ -240,10 +217,7 @@ fn what_is_answered_in_spite_of_its_cancel_is_hung_up() {
 /// A refused BYE is distinguished from an unanswered one.
 #[test]
 fn a_bye_that_is_refused_is_stamped() {
-    let (seen, network) = recorded();
-    let mut pair = Pair::new(network, RING);
-    pair.start(CALL_AND_LEAVE);
-    let invite = seen.borrow()[0].clone();
+    let (mut pair, seen, invite) = started(CALL_AND_LEAVE);
     answer(&mut pair, &invite, 200, &[(Name::Contact, "<sip:bob@192.0.2.7>")]);
     pair.run(ms(10));
     let bye = seen.borrow()[2].clone();

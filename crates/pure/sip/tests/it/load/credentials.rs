@@ -6,7 +6,7 @@ use netrig_sip::load::{Failure, Side};
 use netrig_sip::{Name, Request};
 
 use super::pair::Pair;
-use super::{CALL, RING, answer, ms, recorded};
+use super::{CALL, RING, answer, ms, recorded, registering, started};
 
 const ASKED: [Name; 2] = [Name::Authorization, Name::ProxyAuthorization];
 
@@ -99,10 +99,7 @@ fn a_failure_says_why_a_challenge_was_not_answered() {
 /// RFC 7616 section 3.4.3: with `auth-int` the hash includes the body.
 #[test]
 fn the_body_is_proven_where_the_server_asks_for_it() {
-    let (seen, network) = recorded();
-    let mut pair = Pair::new(network, RING);
-    pair.start(CALL);
-    let first = seen.borrow()[0].clone();
+    let (mut pair, seen, first) = started(CALL);
     let challenge = "Digest realm=\"r\", nonce=\"n\", qop=\"auth-int\", algorithm=SHA-256";
     answer(&mut pair, &first, 401, &[(Name::WwwAuthenticate, challenge)]);
     pair.run(ms(10));
@@ -150,10 +147,7 @@ fn a_request_that_is_asked_again_has_the_next_count() {
 /// RFC 7616 section 3.5: a server without the password cannot compute `rspauth`.
 #[test]
 fn a_server_that_does_not_know_the_password_has_broken_a_rule() {
-    let (seen, network) = recorded();
-    let mut pair = Pair::new(network, RING);
-    pair.register(300);
-    let first = seen.borrow()[0].clone();
+    let (mut pair, seen, first) = registering(300);
     answer(&mut pair, &first, 401, &[(Name::WwwAuthenticate, &challenge("r", "n"))]);
     pair.run(ms(5));
     let again = seen.borrow()[1].clone();

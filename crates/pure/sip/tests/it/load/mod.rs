@@ -151,10 +151,7 @@ fn what_is_never_answered_is_given_up() {
 /// After a provisional response, a request is retransmitted at the scheduled time, then every T2.
 #[test]
 fn a_load_repeats_a_request_that_is_being_worked_on_each_t2() {
-    let (seen, network) = recorded();
-    let mut pair = Pair::new(network, RING);
-    pair.start(Scenario::Options);
-    let asked = seen.borrow()[0].clone();
+    let (mut pair, _, asked) = started(Scenario::Options);
     answer(&mut pair, &asked, 100, &[]);
     pair.run(ms(60_000));
     let times: Vec<u64> = pair.sent.iter().map(|(at, _)| *at).collect();
@@ -267,10 +264,7 @@ fn the_time_that_a_message_waits_is_in_no_delay() {
 #[test]
 fn a_redirection_is_acknowledged_and_not_followed() {
     for (scenario, failure) in [(Scenario::Redirect, None), (CALL, Some(Failure::Status(302)))] {
-        let (seen, network) = recorded();
-        let mut pair = Pair::new(network, RING);
-        pair.start(scenario);
-        let invite = seen.borrow()[0].clone();
+        let (mut pair, _, invite) = started(scenario);
         answer(&mut pair, &invite, 302, &[(Name::Contact, "<sip:bob@192.0.2.9>")]);
         pair.run(ms(100));
         let record = pair.record(Side::Caller);
@@ -279,15 +273,37 @@ fn a_redirection_is_acknowledged_and_not_followed() {
     }
 }
 
+/// A network that drops all messages.
+type Silence = Box<dyn FnMut(Instant, usize, &Message) -> Option<Instant>>;
+
 /// Drops all messages, and keeps the requests.
-fn recorded() -> (Rc<RefCell<Vec<Request>>>, impl Network) {
+fn recorded() -> (Rc<RefCell<Vec<Request>>>, Silence) {
     let seen = Rc::new(RefCell::new(Vec::new()));
     let own = Rc::clone(&seen);
     let network = move |_: Instant, _: usize, message: &Message| {
         own.borrow_mut().extend(message.as_request().cloned());
         None
     };
-    (seen, network)
+    (seen, Box::new(network))
+}
+
+/// A pair whose messages are all dropped, the requests that it has sent, and the first of them.
+type Unanswered = (Pair<Silence>, Rc<RefCell<Vec<Request>>>, Request);
+
+fn unanswered(begin: impl FnOnce(&mut Pair<Silence>)) -> Unanswered {
+    let (seen, network) = recorded();
+    let mut pair = Pair::new(network, RING);
+    begin(&mut pair);
+    let first = seen.borrow()[0].clone();
+    (pair, seen, first)
+}
+
+fn started(scenario: Scenario) -> Unanswered {
+    unanswered(|pair| pair.start(scenario))
+}
+
+fn registering(expires: u32) -> Unanswered {
+    unanswered(|pair| pair.register(expires))
 }
 
 fn answer(pair: &mut Pair<impl Network>, request: &Request, status: u16, more: &[(Name, &str)]) {
@@ -314,10 +330,7 @@ fn a_load_sends_a_strict_router_the_request_and_the_target_last() {
         ),
         ("<sip:p2;lr>, <sip:lr;x@p1>", "sip:lr;x@p1", vec!["<sip:p2;lr>", contact]),
     ] {
-        let (seen, network) = recorded();
-        let mut pair = Pair::new(network, RING);
-        pair.start(CALL_AND_LEAVE);
-        let invite = seen.borrow()[0].clone();
+        let (mut pair, seen, invite) = started(CALL_AND_LEAVE);
         answer(&mut pair, &invite, 200, &[(Name::Contact, contact), (Name::RecordRoute, record)]);
         pair.run(ms(100));
         let sent = seen.borrow();
@@ -356,10 +369,7 @@ fn a_bye_ends_what_rings() {
 /// Challenges of servers: a folded one, and several of which the first has an unknown scheme.
 #[test]
 fn a_challenge_in_several_lines_is_answered() {
-    let (seen, network) = recorded();
-    let mut pair = Pair::new(network, RING);
-    pair.register(600);
-    let first = seen.borrow()[0].clone();
+    let (mut pair, seen, first) = registering(600);
     let unknown = "Digest realm=\"example.com\", nonce=\"x\", algorithm=SHA-999";
     let folded = "Digest realm=\"example.com\",\r\n\tnonce=\"abc\",\r\n algorithm=SHA-256, qop=\"auth\"";
     answer(&mut pair, &first, 401, &[(Name::WwwAuthenticate, unknown), (Name::WwwAuthenticate, folded)]);
@@ -416,10 +426,7 @@ fn a_registration_is_renewed_by_the_time_of_its_own_contact() {
         ("<sip:user0003@192.0.2.1:5060>", "<sip:superuser0003@192.0.2.1:5060>"),
         ("<sip:%75ser0003@192.0.2.1:5060;ob>", "<sips:user0003@192.0.2.1:5060>"),
     ] {
-        let (seen, network) = recorded();
-        let mut pair = Pair::new(network, RING);
-        pair.register(3600);
-        let first = seen.borrow()[0].clone();
+        let (mut pair, seen, first) = registering(3600);
         let [own, other] = [format!("{own};expires=10"), format!("{other};expires=3600")];
         answer(&mut pair, &first, 200, &[(Name::Contact, &other), (Name::Contact, &own)]);
         pair.run(ms(8_900));

@@ -189,10 +189,7 @@ fn rules_that_the_other_side_breaks_are_named() {
             Failure::Rule("RFC 3262 section 3"),
         ),
     ] {
-        let (seen, network) = recorded();
-        let mut pair = Pair::new(network, RING);
-        pair.start(scenario);
-        let invite = seen.borrow()[0].clone();
+        let (mut pair, seen, invite) = started(scenario);
         if let Some(more) = provisional {
             answer(&mut pair, &invite, 180, more);
             pair.run(ms(5));
@@ -212,10 +209,7 @@ fn rules_that_the_other_side_breaks_are_named() {
 /// "another reliable provisional response [whose] RSeq value is not one higher [...] MUST NOT be acknowledged with a PRACK".
 #[test]
 fn only_the_next_reliable_response_is_acknowledged() {
-    let (seen, network) = recorded();
-    let mut pair = Pair::new(network, RING);
-    pair.start(Scenario::Prack { hold: HOLD });
-    let invite = seen.borrow()[0].clone();
+    let (mut pair, seen, invite) = started(Scenario::Prack { hold: HOLD });
     let ring = |pair: &mut Pair<_>, rseq: &str| {
         let more = [(Name::Contact, "<sip:bob@192.0.2.7>"), (Name::Require, "100rel"), (Name::RSeq, rseq)];
         answer(pair, &invite, 180, &more);
@@ -241,10 +235,7 @@ fn only_the_next_reliable_response_is_acknowledged() {
 /// Each 2xx of each dialog is acknowledged, and the surplus dialog is hung up at once (RFC 3261 section 13.2.2.4).
 #[test]
 fn of_two_answers_one_is_kept() {
-    let (seen, network) = recorded();
-    let mut pair = Pair::new(network, RING);
-    pair.start(Scenario::Fork { hold: HOLD });
-    let invite = seen.borrow()[0].clone();
+    let (mut pair, seen, invite) = started(Scenario::Fork { hold: HOLD });
     let accept = |pair: &mut Pair<_>, tag: &str| {
         let mut response = invite.response(Status::OK);
         response.headers.set(Name::To, format!("{};tag={tag}", invite.headers.get(&Name::To).unwrap()));
@@ -306,10 +297,8 @@ fn a_fork_needs_a_second_answer() {
 /// contact on two paths is refused once (RFC 3261 section 8.2.2.2).
 #[test]
 fn each_place_of_a_user_is_called_by_its_name() {
-    let (seen, network) = recorded();
-    let mut pair = Pair::new(network, RING);
-    pair.start(Scenario::Fork { hold: HOLD });
-    let invite = Message::from(seen.borrow()[0].clone()).to_string();
+    let (_, _, invite) = started(Scenario::Fork { hold: HOLD });
+    let invite = Message::from(invite).to_string();
     let far = Setup {
         local: there(),
         server: here(),
@@ -339,10 +328,8 @@ fn each_place_of_a_user_is_called_by_its_name() {
 /// CANCEL ends the request with its branch.
 #[test]
 fn a_later_invite_of_the_same_name_begins_a_call() {
-    let (seen, network) = recorded();
-    let mut pair = Pair::new(network, RING);
-    pair.start(CALL);
-    let invite = Message::from(seen.borrow()[0].clone()).to_string();
+    let (_, _, invite) = started(CALL);
+    let invite = Message::from(invite).to_string();
     let far = Setup { local: there(), server: here(), ..setup() };
     let mut callee = Callee::new(far, CalleeAction::Answer, Duration::from_secs(1), [7; 16]).unwrap();
     let mut statuses = |method: &str, branch: &str, number: u32| {
@@ -418,18 +405,12 @@ fn a_subscription_from_its_beginning_to_its_end() {
     assert_eq!((subscribed, caller.failure, callee.failure), (vec![0, 3001], None, None));
 
     // Timer N: a 2xx without NOTIFY.
-    let (seen, network) = recorded();
-    let mut pair = Pair::new(network, RING);
-    pair.start(Scenario::Subscribe { hold: Duration::from_secs(100), expires: 600 });
-    let asked = seen.borrow()[0].clone();
+    let (mut pair, _, asked) = started(Scenario::Subscribe { hold: Duration::from_secs(100), expires: 600 });
     answer(&mut pair, &asked, 200, &[(Name::Contact, "<sip:bob@192.0.2.7>"), (Name::Expires, "600")]);
     pair.run(ms(400_000));
     assert_eq!(pair.record(Side::Caller).failure, Some(Failure::TimedOut(Timer::N)));
     // The granted interval is longer than the requested one.
-    let (seen, network) = recorded();
-    let mut pair = Pair::new(network, RING);
-    pair.start(Scenario::Subscribe { hold: Duration::from_secs(1), expires: 600 });
-    let asked = seen.borrow()[0].clone();
+    let (mut pair, _, asked) = started(Scenario::Subscribe { hold: Duration::from_secs(1), expires: 600 });
     answer(&mut pair, &asked, 200, &[(Name::Contact, "<sip:bob@192.0.2.7>"), (Name::Expires, "601")]);
     pair.run(ms(400_000));
     assert_eq!(pair.record(Side::Caller).failure, Some(Failure::Rule("RFC 6665 section 3.1.1")));
@@ -571,10 +552,7 @@ fn reply(caller: &mut Caller, request: &Request, status: u16, at: Instant, out: 
 /// A route set is kept complete even if it is longer than the part that needs no allocation.
 #[test]
 fn long_routes_are_kept_whole() {
-    let (seen, network) = recorded();
-    let mut pair = Pair::new(network, RING);
-    pair.start(CALL_AND_LEAVE);
-    let invite = seen.borrow()[0].clone();
+    let (mut pair, seen, invite) = started(CALL_AND_LEAVE);
     let routes: Vec<_> = (0..40).map(|number| format!("<sip:p{number};lr>")).collect();
     let record = routes.join(", ");
     answer(&mut pair, &invite, 200, &[(Name::Contact, "<sip:bob@192.0.2.7>"), (Name::RecordRoute, &record)]);

@@ -6,7 +6,7 @@ use netrig_sip::load::{Failure, LoadOutput, Scan, Scenario, Side};
 use netrig_sip::{Message, Name, Status};
 
 use super::pair::{Pair, here, perfect};
-use super::{CALL, RING, answer, ms, recorded};
+use super::{CALL, RING, answer, ms, recorded, started};
 
 /// A request of the server within the dialog of the caller's INVITE; `more` are header lines.
 pub(super) fn server_request(
@@ -41,10 +41,7 @@ const OFFER: &str = "v=0\r\no=- 9 9 IN IP4 192.0.2.2\r\ns=-\r\nt=0 0\r\nm=audio 
 /// subscription (section 4.2.1.3).
 #[test]
 fn a_request_within_a_call_is_answered_by_its_method() {
-    let (seen, network) = recorded();
-    let mut pair = Pair::new(network, RING);
-    pair.start(Scenario::Call { hold: Duration::from_secs(5) });
-    let invite = seen.borrow()[0].clone();
+    let (mut pair, seen, invite) = started(Scenario::Call { hold: Duration::from_secs(5) });
     let allow: Vec<&str> = invite.headers.all(&Name::Allow).collect();
     assert_eq!(allow, ["INVITE, ACK, CANCEL, BYE, OPTIONS, MESSAGE, PRACK, SUBSCRIBE, NOTIFY, UPDATE"]);
     assert_eq!(invite.headers.get(&Name::Supported), Some("100rel, timer"));
@@ -143,10 +140,7 @@ fn an_invite_that_crosses_another_is_sent_again_later() {
 
 /// Answers INVITE with these responses, and CANCEL with 200 if requested.
 fn working(statuses: &'static [u16], cancels: bool, scenario: Scenario) -> (Instant, Option<Failure>) {
-    let (seen, network) = recorded();
-    let mut pair = Pair::new(network, RING);
-    pair.start(scenario);
-    let invite = seen.borrow()[0].clone();
+    let (mut pair, seen, invite) = started(scenario);
     for status in statuses {
         answer(&mut pair, &invite, *status, &[]);
         let until = pair.now + Duration::from_millis(5);

@@ -12,7 +12,8 @@ pub(crate) struct CongestionWindow {
     pub ssthresh: u64,
     /// Sender maximum segment size.
     smss: u64,
-    /// Whether the window counts packets. ssthresh is then a whole number of packets after a time-out.
+    /// Whether the window counts packets. If so, ssthresh is a whole number of packets, except as
+    /// [`CongestionWindow::threshold`] says.
     packets: bool,
     avoidance: Avoidance,
     pub(super) slow_start_limit: u64,
@@ -42,7 +43,8 @@ impl CongestionWindow {
         self.cwnd < self.ssthresh
     }
 
-    /// RFC 5681 equation 2: cwnd grows by `acked`, up to `limit` and ssthresh. Returns the part beyond ssthresh.
+    /// RFC 5681 equation 2: cwnd grows by `acked`, but by at most `limit`, and to at most ssthresh. Returns the growth that
+    /// ssthresh did not allow.
     pub(super) fn slow_start(&mut self, acked: u64, limit: u64) -> u64 {
         let counted = acked.min(limit);
         let growth = counted.min(self.ssthresh - self.cwnd);
@@ -86,8 +88,8 @@ impl CongestionWindow {
         self.cwnd += bought * self.smss;
     }
 
-    /// ssthresh of `bytes`, at least two segments (RFC 5681 equation 4). If the window counts packets, it is rounded
-    /// down to whole packets. With [`Avoidance::PerAck`] it is not rounded.
+    /// ssthresh of `bytes`, at least two segments (RFC 5681 equation 4). It is rounded down to whole packets if the window
+    /// counts packets and grows by [`Avoidance::ByteCounting`].
     pub(super) fn threshold(&self, bytes: u64) -> u64 {
         let bytes = if self.avoidance == Avoidance::ByteCounting { self.whole(bytes) } else { bytes };
         bytes.max(2 * self.smss)
@@ -110,7 +112,7 @@ impl CongestionWindow {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Acked {
     pub now: Instant,
-    /// Amount of newly acknowledged data, in the window's unit.
+    /// Amount of newly acknowledged data, bytes.
     pub amount: u64,
     /// Round-trip time measured by this acknowledgement, if any.
     pub rtt: Option<Duration>,
@@ -130,7 +132,8 @@ pub(crate) trait CongestionControl {
     /// the reduction starts from.
     fn on_congestion(&mut self, window: &CongestionWindow, base: u64) -> u64;
 
-    /// The retransmission timer expired. At the first of consecutive expirations, `on_congestion` is called before.
+    /// The retransmission timer expired. If this expiration reduces ssthresh, `on_congestion` was called before this
+    /// function.
     fn on_timeout(&mut self) {}
 
     /// Data was acknowledged, but the window must not grow, because the sender does not fill it.
@@ -138,7 +141,8 @@ pub(crate) trait CongestionControl {
         let _ = now;
     }
 
-    /// Sending resumes when nothing is in flight. The previous data was sent at `last_sent`.
+    /// The sender begins to send again after a time in which nothing was in flight. The previous data was sent at
+    /// `last_sent`.
     fn on_resume(&mut self, now: Instant, last_sent: Instant) {
         let _ = (now, last_sent);
     }

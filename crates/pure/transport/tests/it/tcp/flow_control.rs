@@ -13,6 +13,14 @@ fn data_times(pair: &Pair, after: netrig_core::Instant) -> Vec<(u64, u64)> {
         .collect()
 }
 
+/// The server's segments from 1 s on: the time, ms, and the number of bytes that they acknowledge.
+fn acknowledged(pair: &Pair) -> Vec<(u64, i32)> {
+    pair.sent(Side::Server, |sent| sent.at >= at_ms(1000))
+        .iter()
+        .map(|sent| (sent.at.as_nanos() / 1_000_000, sent.segment.ack.offset_from(ISS.plus(1))))
+        .collect()
+}
+
 /// RFC 9293 section 3.8.6.1: the first probe is sent after the retransmission time-out (1 s), and the next ones at
 /// exponentially growing intervals.
 #[test]
@@ -130,12 +138,7 @@ fn acknowledgements_are_delayed_until_the_second_segment() {
     pair.run_until(at_ms(1000));
     pair.send(Side::Client, Data::Fill(3000));
     pair.run(MS(1000));
-    let acknowledged: Vec<_> = pair
-        .sent(Side::Server, |sent| sent.at >= at_ms(1000))
-        .iter()
-        .map(|sent| (sent.at.as_nanos() / 1_000_000, sent.segment.ack.offset_from(ISS.plus(1))))
-        .collect();
-    assert_eq!(acknowledged, [(1050, 2000), (1250, 3000)]);
+    assert_eq!(acknowledged(&pair), [(1050, 2000), (1250, 3000)]);
 }
 
 /// Linux acknowledges the first sixteen segments immediately, and later ones after 40 ms. Its timers fire on the next
@@ -213,14 +216,9 @@ fn what_is_out_of_order_is_acknowledged_at_once() {
     pair.run_until(at_ms(1000));
     pair.send(Side::Client, Data::Fill(5000));
     pair.run(MS(500));
-    let acknowledged: Vec<_> = pair
-        .sent(Side::Server, |sent| sent.at >= at_ms(1000))
-        .iter()
-        .map(|sent| (sent.at.as_nanos() / 1_000_000, sent.segment.ack.offset_from(ISS.plus(1))))
-        .collect();
     // The first segment is acknowledged as soon as the third arrives. Segments 3, 4 and 5 are above the gap. The second
     // segment, retransmitted at 1100 ms, fills it.
-    assert_eq!(acknowledged, [(1050, 1000), (1050, 1000), (1050, 1000), (1150, 5000)]);
+    assert_eq!(acknowledged(&pair), [(1050, 1000), (1050, 1000), (1050, 1000), (1150, 5000)]);
 }
 
 /// RFC 5681 sections 3.2 and 4.2: a segment that fills only part of a gap is acknowledged immediately too. NewReno
@@ -241,13 +239,8 @@ fn what_fills_a_part_of_a_gap_is_acknowledged_at_once() {
     pair.run_until(at_ms(1000));
     pair.send(Side::Client, Data::Fill(7000));
     pair.run(MS(500));
-    let acknowledged: Vec<_> = pair
-        .sent(Side::Server, |sent| sent.at >= at_ms(1000))
-        .iter()
-        .map(|sent| (sent.at.as_nanos() / 1_000_000, sent.segment.ack.offset_from(ISS.plus(1))))
-        .collect();
     let expected = [(1050, 1000), (1050, 1000), (1050, 1000), (1050, 1000), (1150, 2000), (1250, 7000)];
-    assert_eq!(acknowledged, expected);
+    assert_eq!(acknowledged(&pair), expected);
 }
 
 /// RFC 5681 section 4.2: at most one acknowledgement is sent for each segment that arrives. Section 2: no data is sent

@@ -15,7 +15,7 @@ use netrig_sip::settings::Connections;
 use std::collections::{BTreeSet, VecDeque};
 use std::io::{Read as _, Write as _};
 use std::net::{SocketAddr, TcpListener, UdpSocket};
-use std::process::{Command, Stdio};
+use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
@@ -34,6 +34,7 @@ use netrig_sip_net::load::{
     Answering, Carrier, LoadError, LoadOrder, LoadReport, OutcomeRow, SecondRow, answer, run,
 };
 use netrig_sip_net::server::SocketsOrder;
+use netrig_test_support::{has, skip_unless};
 
 use crate::it::sip_server::{Running, server, sockets};
 
@@ -495,59 +496,57 @@ fn a_port_that_is_taken_is_refused() {
     assert!(matches!(&error, LoadError::Socket(_)) && error.to_string().contains("bind"), "{error}");
 }
 
-/// The tester is measured against its own answering server.
-#[test]
-fn the_tester_answers_itself() {
-    let stop = AtomicBool::new(false);
+/// Runs 100 calls against the tester's own answering side, which listens at this address.
+fn answer_itself(carrier: Carrier, local: &str, change: impl FnOnce(LoadOrder) -> LoadOrder) -> LoadReport {
+    let (stop, local): (_, SocketAddr) = (AtomicBool::new(false), local.parse().unwrap());
     std::thread::scope(|scope| {
         let stop = &stop;
         let (told, heard) = std::sync::mpsc::channel();
         let answering = scope.spawn(move || {
-            let local = "127.0.0.1:0".parse().unwrap();
-            answer(
-                &Carrier::Udp,
-                local,
-                Answering::calls(Duration::from_millis(1)),
-                |at| told.send(at).unwrap(),
-                stop,
-            )
+            let calls = Answering::calls(Duration::from_millis(1));
+            answer(&carrier, local, calls, |at| told.send(at).unwrap(), stop)
         });
-        let order = order(heard.recv().unwrap(), CALL, 100);
-        let order = with(order, |plan| plan.timing = Timing::default());
+        let order = change(order(heard.recv().unwrap(), CALL, 100));
         let report = run(&order, &AtomicBool::new(false), |_| {}, |_, _| {});
         // The flag is set before anything can panic here, because the scope waits for its threads.
         stop.store(true, Ordering::Relaxed);
         let (report, answered) = (report.unwrap(), answering.join().unwrap().unwrap());
         assert_all_well(&report, What::Call, 100);
-        assert_eq!(report.delay(Delay::Connection).unwrap().n, 100);
         assert_eq!((answered.calls, answered.failed, answered.refused), (100, 0, 0));
-    });
+        report
+    })
+}
+
+/// The tester is measured against its own answering server.
+#[test]
+fn the_tester_answers_itself() {
+    let change = |order| with(order, |plan| plan.timing = Timing::default());
+    let report = answer_itself(Carrier::Udp, "127.0.0.1:0", change);
+    assert_eq!(report.delay(Delay::Connection).unwrap().n, 100);
+}
+
+/// Starts SIPp with these arguments at a free port. Returns its address too. It listens already, because otherwise ICMP
+/// would report to a load that nothing listens.
+fn sipp(arguments: &[&str]) -> (Child, SocketAddr) {
+    let target = UdpSocket::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let port = target.port();
+    let mut command = Command::new("sipp");
+    command.args(["-i", "127.0.0.1", "-p", &port.to_string(), "-nostdin"]).args(arguments);
+    command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+    let mut child = command.spawn().unwrap();
+    let listens = format!(" 0100007F:{port:04X} ");
+    while !std::fs::read_to_string("/proc/net/udp").unwrap().contains(&listens) {
+        assert!(child.try_wait().unwrap().is_none(), "SIPp has ended");
+        std::thread::sleep(std::time::Duration::from_millis(5));
+    }
+    (child, target)
 }
 
 /// The peer is SIPp, which is an independent implementation.
 #[test]
 fn sipp_answers_calls() {
-    let port = UdpSocket::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
-    let arguments = format!("-sn uas -i 127.0.0.1 -p {port} -nostdin");
-    let child = Command::new("sipp")
-        .args(arguments.split(' '))
-        .stdin(Stdio::null())
-        .stdout(Stdio::null())
-        .stderr(Stdio::null())
-        .spawn();
-    let Ok(mut child) = child else {
-        eprintln!("skipped: sipp is not installed");
-        return;
-    };
-    let target = SocketAddr::from(([127, 0, 0, 1], port));
-    let listens = || {
-        let sockets = std::fs::read_to_string("/proc/net/udp").unwrap();
-        sockets.contains(&format!(" 0100007F:{port:04X} "))
-    };
-    while !listens() {
-        assert!(child.try_wait().unwrap().is_none(), "sipp has ended");
-        std::thread::sleep(std::time::Duration::from_millis(10));
-    }
+    skip_unless!(has("sipp"));
+    let (mut child, target) = sipp(&["-sn", "uas"]);
     let order = with(order(target, CALL, 200), |plan| plan.timing = Timing::default());
     let report = run(&order, &AtomicBool::new(false), |_| {}, |_, _| {});
     child.kill().unwrap();

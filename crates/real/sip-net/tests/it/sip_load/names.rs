@@ -13,6 +13,7 @@ use netrig_sip_net::dns::{
 };
 
 use super::*;
+use crate::it::sip_server::name_server;
 
 /// A DNS server that ends with the test.
 struct Names {
@@ -23,16 +24,9 @@ struct Names {
 
 impl Names {
     fn start(zone: &str, delay: Option<&str>, loss: f64) -> Self {
-        let server = NameServer::open(NameServerOrder {
-            listen: vec!["udp:127.0.0.1:0".parse().unwrap()],
-            zone: Arc::new(Zone::parse(zone).unwrap().into()),
-            proven: Vec::new(),
-            delay: delay.map(|law| law.parse::<SpanDistribution>().unwrap()),
-            loss,
-            slots: NameServerOrder::SLOTS,
-            seeds: Seeds::new(1),
-        });
-        Self::run(server.unwrap())
+        let delay = delay.map(|law| law.parse::<SpanDistribution>().unwrap());
+        let order = NameServerOrder { delay, loss, ..name_server(zone) };
+        Self::run(NameServer::open(order).unwrap())
     }
 
     /// Starts a server over UDP and TCP on the same port.
@@ -40,11 +34,7 @@ impl Names {
         let taken = |port| -> Option<NameServer> {
             let at = |transport| ListeningPoint { transport, address: ([127, 0, 0, 1], port).into() };
             let listen = vec![at(Transport::Udp), at(Transport::Tcp)];
-            let zone = Arc::new(Zone::parse(zone).unwrap().into());
-            let (delay, slots, proven) = (None, NameServerOrder::SLOTS, Vec::new());
-            let order =
-                NameServerOrder { listen, zone, proven, delay, loss: 0.0, slots, seeds: Seeds::new(1) };
-            NameServer::open(order).ok()
+            NameServer::open(NameServerOrder { listen, ..name_server(zone) }).ok()
         };
         Self::run((20_000..32_000).find_map(taken).unwrap())
     }

@@ -4,8 +4,6 @@
 use netrig_sip::settings::Connections;
 use std::io::Read;
 use std::net::{SocketAddr, TcpListener, UdpSocket};
-use std::path::Path;
-use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use netrig_core::{Duration, SpanDistribution};
@@ -15,8 +13,11 @@ use netrig_sip::load::{Arrivals, CalleeOrder, Gaps, Pace, Portion, Scenario, Wha
 use netrig_sip::server::{Answer, AnsweringPolicy, ProgressResponse, Role};
 use netrig_sip::{Status, transaction::Timing};
 use netrig_sip_net::load::{Carrier, LoadOrder, Reconnecting, run};
+use netrig_test_support::{has, skip_unless};
 
-use super::{CALL, UDP, address, answering, assert_all_well, carried_out, manners, order, ordered, with};
+use super::{
+    CALL, UDP, address, answering, assert_all_well, carried_out, manners, order, ordered, sipp, with,
+};
 use crate::it::sip_server::{Running, sockets};
 
 const HOLD: Duration = Duration::from_millis(30);
@@ -268,33 +269,16 @@ fn connections_are_opened_again_as_they_are_told_to() {
 /// SIPp answers the calls of these scenarios, and ends with status 0 only if each message was as expected.
 #[test]
 fn sipp_sees_what_it_expects() {
+    skip_unless!(has("sipp"));
     for (name, scenario) in [
         ("reliable", Scenario::Prack { hold: HOLD }),
         ("delayed", Scenario::DelayedOffer { hold: HOLD }),
         ("held", Scenario::Reinvite { hold: HOLD }),
         ("notifier", SUBSCRIBE),
     ] {
-        let port = UdpSocket::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
-        let file = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("tests/it/sip_load/sipp/{name}.xml"));
-        let child = Command::new("sipp")
-            .arg("-sf")
-            .arg(file)
-            .args(format!("-i 127.0.0.1 -p {port} -m 50 -nostdin -timeout 60").split(' '))
-            .stdin(Stdio::null())
-            .stdout(Stdio::null())
-            .stderr(Stdio::null())
-            .spawn();
-        let Ok(mut child) = child else {
-            eprintln!("skipped: sipp is not installed");
-            return;
-        };
-        // The load must not start before SIPp listens, because ICMP would report the missing listener.
-        let listens = format!(":{port:04X} ");
-        while !std::fs::read_to_string("/proc/net/udp").unwrap().contains(&listens) {
-            assert!(child.try_wait().unwrap().is_none(), "SIPp has ended");
-            std::thread::sleep(std::time::Duration::from_millis(5));
-        }
-        let order = with(order(([127, 0, 0, 1], port).into(), Work::Call(scenario), 50), |plan| {
+        let file = format!("{}/tests/it/sip_load/sipp/{name}.xml", env!("CARGO_MANIFEST_DIR"));
+        let (mut child, target) = sipp(&["-sf", &file, "-m", "50", "-timeout", "60"]);
+        let order = with(order(target, Work::Call(scenario), 50), |plan| {
             plan.timing = Timing::default();
         });
         let report = run(&order, &AtomicBool::new(false), |_| {}, |_, _| {});

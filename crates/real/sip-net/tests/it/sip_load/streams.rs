@@ -1,7 +1,7 @@
 //! Loads over TCP and TLS.
 
 use netrig_sip::settings::Connections;
-use std::net::{SocketAddr, TcpListener};
+use std::net::TcpListener;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
@@ -10,11 +10,11 @@ use netrig_host::tls::{self, Identity, Trust};
 use netrig_sip::index::Delay;
 use netrig_sip::load::{Arrivals, CalleeOrder, Gaps, Pace, Scenario, What, Work};
 use netrig_sip::server::{Answer, Role};
-use netrig_sip_net::load::{Answering, Carrier, LoadOrder, LoadReport, LoadTls, answer, run};
+use netrig_sip_net::load::{Carrier, LoadOrder, LoadReport, LoadTls, run};
 use netrig_sip_net::server::{Limits, SocketsOrder, Tally};
 use rustls::RootCertStore;
 
-use super::{CALL, assert_all_well, carried_out, manners, order, ordered, with};
+use super::{CALL, answer_itself, assert_all_well, carried_out, manners, order, ordered, with};
 use crate::it::sip_server::{Running, sockets};
 
 const EACH: [Connections; 3] = [Connections::One, Connections::PerUser, Connections::PerAttempt];
@@ -221,29 +221,7 @@ fn a_connection_that_was_closed_is_opened_again() {
 #[test]
 fn the_tester_answers_itself_along_connections() {
     for connecting in EACH {
-        let stop = AtomicBool::new(false);
-        std::thread::scope(|scope| {
-            let stop = &stop;
-            let (told, heard) = std::sync::mpsc::channel();
-            let answering = scope.spawn(move || {
-                let local: SocketAddr = "[::1]:0".parse().unwrap();
-                let carrier = Carrier::Tcp(Connections::One);
-                answer(
-                    &carrier,
-                    local,
-                    Answering::calls(Duration::from_millis(1)),
-                    |at| told.send(at).unwrap(),
-                    stop,
-                )
-            });
-            let order = order(heard.recv().unwrap(), CALL, 100);
-            let order = LoadOrder { carrier: Carrier::Tcp(connecting), ..order };
-            let report = run(&order, &AtomicBool::new(false), |_| {}, |_, _| {});
-            // The flag is set before anything can panic here, because the scope waits for its threads.
-            stop.store(true, std::sync::atomic::Ordering::Relaxed);
-            let (report, answered) = (report.unwrap(), answering.join().unwrap().unwrap());
-            assert_all_well(&report, What::Call, 100);
-            assert_eq!((answered.calls, answered.failed, answered.refused), (100, 0, 0));
-        });
+        let change = |order| LoadOrder { carrier: Carrier::Tcp(connecting), ..order };
+        answer_itself(Carrier::Tcp(Connections::One), "[::1]:0", change);
     }
 }

@@ -26,7 +26,8 @@ const TRANSACTION: Duration = T1.saturating_mul(64);
 /// than four times T1.
 const REPETITIONS: u64 = 3;
 
-/// Number of INVITEs for a rule that a server with a random choice of the target could follow by chance.
+/// Number of INVITEs with which a rule about the choice of a target is tested. After a single one, a server that chooses at
+/// random could pass by chance.
 const DRAWS: usize = 4;
 
 purposes! {
@@ -55,7 +56,7 @@ purposes! {
     }
 }
 
-/// Tests whether the proxy asks the tester for the address of a host name, and sends a request there.
+/// Tests whether the proxy asks the tester for the address of a host name, and whether it sends a request to that address.
 pub(in crate::conformance) fn asks_the_tester(case: &mut TestCase<'_>) -> PurposeOutcome {
     let names = case.names()?;
     let place = open(case, SECOND, Transport::Udp)?;
@@ -100,13 +101,13 @@ impl ForwardOutcome {
     }
 }
 
-/// Opens a second end of a user agent at the tester's own address.
+/// Opens another socket of a user agent at the tester's own address.
 fn open(case: &mut TestCase<'_>, agent: TestAgent, transport: Transport) -> PurposeOutcome<SocketAddr> {
     let host = case.target().address.local;
     case.open_place(agent, transport, host, 0)
 }
 
-/// Opens a second end of each of the two user agents, with these transports.
+/// Opens another socket of each of the two user agents, with these transports.
 fn open_both(
     case: &mut TestCase<'_>,
     second: Transport,
@@ -287,8 +288,8 @@ fn naptr_record(order: u16, service: &str, replacement: &str) -> String {
     format!("@ NAPTR {order} 10 \"s\" \"{service}\" \"\" {replacement}\n")
 }
 
-/// An INVITE for a user at a host name with these records arrives at the second user agent. Inconclusive if the proxy
-/// does not ask for NAPTR records.
+/// Checks that an INVITE arrives at the second user agent if it is for a user at a host name that has these records.
+/// Inconclusive if the proxy does not ask for NAPTR records.
 fn is_led_by_naptr(case: &mut TestCase<'_>, name: &str, records: &str, elsewhere: &str) -> PurposeOutcome {
     let outcome = invite_by_name(case, name, named(name), records)?;
     if let ForwardOutcome::Arrived(forwarded) = &outcome {
@@ -358,8 +359,8 @@ fn keeps_the_priority(case: &mut TestCase<'_>) -> PurposeOutcome {
     Ok(())
 }
 
-/// Sends an INVITE for a user at a host name with two targets. Returns the INVITE as it arrived at the first target,
-/// which is the third user agent.
+/// Sends an INVITE for a user at a host name with two targets. The records prefer the third user agent to the second one.
+/// Returns the INVITE as it arrived at the third.
 fn at_the_first_of_two(case: &mut TestCase<'_>) -> PurposeOutcome<Forwarded> {
     let [next, first] = open_both(case, Transport::Udp, Transport::Udp)?;
     let name = case.draw_name()?;
@@ -416,8 +417,8 @@ fn draws_a_branch_for_each_target(case: &mut TestCase<'_>) -> PurposeOutcome {
 fn goes_on_after_a_refusal(case: &mut TestCase<'_>) -> PurposeOutcome {
     sends_over_tcp(case)?;
     let place = open(case, SECOND, Transport::Tcp)?;
-    // The second open replaces the first end, so the TCP port is closed when the name is added, and very likely still
-    // free.
+    // The UDP socket replaces the TCP socket of the third user agent, whose port is closed from then on. It is very
+    // unlikely that another program opens this port before the proxy connects to it.
     let closed = open(case, THIRD, Transport::Tcp)?;
     open(case, THIRD, Transport::Udp)?;
     let name = case.draw_name()?;

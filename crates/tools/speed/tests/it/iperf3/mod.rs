@@ -18,19 +18,10 @@ use netrig_speed::iperf3::{
 use netrig_speed::measure::{Iperf3Order, PhaseEvent, PhaseOrder, SpeedCall, measure_iperf3};
 use netrig_speed::protocol::{Carrier, DataDirection, DatagramLoad};
 use netrig_speed::serve::{ClientProtocol, ServerOrder};
+use netrig_test_support::{has, skip_unless};
 use serde_json::Value;
 
 use crate::common::{call_order, order, serving, until};
-
-/// Whether iperf3 is installed. If not, writes a line to standard error.
-fn there() -> bool {
-    let there =
-        Command::new("iperf3").arg("--version").stdout(Stdio::null()).stderr(Stdio::null()).status().is_ok();
-    if !there {
-        eprintln!("skipped: needs iperf3");
-    }
-    there
-}
 
 /// The modes of a test, each as arguments of iperf3 and as netrig's parameters.
 fn modes() -> Vec<(&'static str, TestParameters)> {
@@ -129,9 +120,7 @@ fn accounts_for_all(
 
 #[test]
 fn its_client_uses_our_server() {
-    if !there() {
-        return;
-    }
+    skip_unless!(has("iperf3"));
     serving(order(1), |address, server| {
         for (number, (arguments, asked)) in (1..).zip(modes()) {
             let json = printed(iperf3(address, &format!("-t 1 {arguments} --get-server-output")));
@@ -167,9 +156,7 @@ fn its_client_uses_our_server() {
 
 #[test]
 fn our_client_uses_its_server() {
-    if !there() {
-        return;
-    }
+    skip_unless!(has("iperf3"));
     for (arguments, asked) in modes() {
         let (address, child) = iperf3_server();
         let tested = run(address, &asked).unwrap();
@@ -199,9 +186,7 @@ fn our_client_uses_its_server() {
 
 #[test]
 fn options_of_its_client_are_heeded() {
-    if !there() {
-        return;
-    }
+    skip_unless!(has("iperf3"));
     serving(order(1), |address, server| {
         for (arguments, most) in [
             ("-n 1M", 2_u64 << 20),
@@ -231,9 +216,7 @@ fn options_of_its_client_are_heeded() {
 
 #[test]
 fn ten_use_one_port_at_once() {
-    if !there() {
-        return;
-    }
+    skip_unless!(has("iperf3"));
     serving(order(10), |address, server| {
         let arguments = ["-P 2", "-u -b 1M -P 2", "-u -b 1M -R", "--bidir -b 10M", "-u -b 1M --bidir"];
         let children: Vec<_> =
@@ -249,9 +232,7 @@ fn ten_use_one_port_at_once() {
 
 #[test]
 fn its_client_prints_why_it_is_refused() {
-    if !there() {
-        return;
-    }
+    skip_unless!(has("iperf3"));
     let limits = AdmissionLimits {
         lasts: Duration::from_secs(60),
         rate: Some(Rate::from_bits_per_s(1_000_000_000)),
@@ -329,9 +310,7 @@ fn outward() -> Option<Ipv4Addr> {
 
 #[test]
 fn its_server_refuses_us_in_words() {
-    if !there() {
-        return;
-    }
+    skip_unless!(has("iperf3"));
     // The server also needs the UDP port, which is occupied by this socket.
     let taken = loop {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
@@ -360,9 +339,7 @@ fn its_server_refuses_us_in_words() {
 
 #[test]
 fn its_server_is_busy_for_one_at_a_time() {
-    if !there() {
-        return;
-    }
+    skip_unless!(has("iperf3"));
     let (address, child) = iperf3_server();
     let asked = TestParameters { time: 2, rate: 8_000_000, ..TestParameters::default() };
     let first = std::thread::spawn(move || run(address, &asked));
@@ -439,9 +416,7 @@ fn all_names(document: &str) -> BTreeSet<String> {
 
 #[test]
 fn the_document_has_its_names_in_each_mode() {
-    if !there() {
-        return;
-    }
+    skip_unless!(has("iperf3"));
     for (arguments, asked) in modes() {
         let (address, child) = iperf3_server();
         // A server that is still starting does not listen yet.
@@ -467,9 +442,7 @@ fn the_document_has_its_names_in_each_mode() {
 /// The document of a measurement with netrig's own protocol has the same names as a document of iperf3.
 #[test]
 fn a_measurement_of_ours_is_read_as_one_of_iperf3() {
-    if !there() {
-        return;
-    }
+    skip_unless!(has("iperf3"));
     let udp = DatagramLoad::Fixed { bits_per_s: 2_000_000 };
     for (arguments, carrier) in [
         ("-P 2", Carrier::Tcp { way: DataDirection::Up, streams: 2, congestion: None }),
@@ -514,9 +487,7 @@ fn iperf3_order(server: SocketAddr, carriers: &[Carrier]) -> Iperf3Order {
 /// The report of a measurement against an iperf3 server.
 #[test]
 fn its_server_is_measured_as_ours_is() {
-    if !there() {
-        return;
-    }
+    skip_unless!(has("iperf3"));
     serving(order(1), |address, server| {
         let udp = DatagramLoad::Fixed { bits_per_s: 2_000_000 };
         let carriers = [

@@ -22,8 +22,10 @@ pub struct Seen {
     pub link: u32,
     /// The direction, seen from the node.
     pub heading: Heading,
-    /// The packet from the IP header on.
+    /// The kept bytes of the packet, from the IP header on.
     pub bytes: Vec<u8>,
+    /// Length of the whole packet, bytes.
+    pub original_len: u32,
 }
 
 impl Tape {
@@ -56,10 +58,11 @@ impl Tape {
         for link in 0..links {
             pcapng::interface(&mut file, pcapng::LinkType::RawIp, (&format!("link {link}"), ""), 0);
         }
-        for Seen { at, node, link, heading, bytes } in self.frames.iter().filter(|seen| seen.node == node) {
-            let original_len = bytes.len() as u32;
-            let frame = Frame { at: *at, node: *node, link: *link, heading: *heading, bytes, original_len };
-            pcapng::packet(&mut file, *link, 0, &frame);
+        for seen in self.frames.iter().filter(|seen| seen.node == node) {
+            let Seen { bytes, original_len, .. } = seen;
+            let (at, node, link, heading) = (seen.at, seen.node, seen.link, seen.heading);
+            let frame = Frame { at, node, link, heading, bytes, original_len: *original_len };
+            pcapng::packet(&mut file, link, 0, &frame);
         }
         file
     }
@@ -95,8 +98,8 @@ impl Sink for Tape {
     }
 
     fn frame(&mut self, frame: &Frame<'_>) {
-        let &Frame { at, node, link, heading, bytes, .. } = frame;
-        self.frames.push(Seen { at, node, link, heading, bytes: bytes.to_vec() });
+        let &Frame { at, node, link, heading, bytes, original_len } = frame;
+        self.frames.push(Seen { at, node, link, heading, bytes: bytes.to_vec(), original_len });
     }
 
     fn wants_frames(&self, node: u32) -> bool {
