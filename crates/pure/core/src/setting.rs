@@ -433,12 +433,13 @@ fn read<T: SettingValue>(word: &str) -> Result<T, SettingWordError> {
 }
 
 /// Implements `SettingValue` for types whose word is their text (`FromStr` and `Display`). Each type has the usual name
-/// of its value.
+/// of its value, and may have a syntax.
 #[macro_export]
 macro_rules! setting_texts {
-    ($($type:ty = $name:literal;)+) => {$(
+    ($($type:ty = $name:literal $(, $syntax:literal)?;)+) => {$(
         impl $crate::setting::SettingValue for $type {
             const VALUE_NAME: &'static str = $name;
+            $(const SYNTAX: &'static str = $syntax;)?
 
             fn read(word: &str) -> Result<Self, String> {
                 word.parse().map_err(|error| format!("{error}"))
