@@ -61,7 +61,7 @@ impl Viewing {
         format!(
             "{}{likeness}; of {} pictures {:.1} % intact, {:.1} % impaired, {:.1} % frozen; mean SSIM {:.3}; {:.2} % of the \
              packets missing",
-            word(shown.state),
+            shown.state.name(),
             self.watched.shown.len(),
             100.0 * self.quality.intact,
             100.0 * self.watched.share(PictureState::Impaired),
@@ -69,15 +69,6 @@ impl Viewing {
             self.watched.mean_ssim(),
             100.0 * self.quality.missing,
         )
-    }
-}
-
-/// The name of a state.
-pub const fn word(state: PictureState) -> &'static str {
-    match state {
-        PictureState::Intact => "intact",
-        PictureState::Impaired => "impaired",
-        PictureState::Frozen => "frozen",
     }
 }
 

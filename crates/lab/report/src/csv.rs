@@ -6,7 +6,6 @@ use csv::{Terminator, WriterBuilder};
 use netrig_experiment::{LevelUnit, ResponseResult};
 
 use crate::Report;
-use crate::wording::word;
 
 /// Columns besides the factors: before them and after them.
 const BEFORE: [&str; 1] = ["substrate"];
@@ -40,7 +39,7 @@ pub(crate) fn rows(report: &Report<'_>) -> String {
         let place: Vec<String> = [point.substrate.clone()]
             .into_iter()
             .chain(levels)
-            .chain([word(point.status).to_owned()])
+            .chain([point.status.name().to_owned()])
             .collect();
         for (name, measured) in responses(report, &point.responses) {
             let numbers =

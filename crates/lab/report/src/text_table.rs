@@ -5,7 +5,6 @@ use netrig_experiment::{Status, TableCell, TableResult, TableRow};
 use crate::Report;
 use crate::columns::{PointColumns, column_units};
 use crate::estimate;
-use crate::wording::word;
 use netrig_core::number::{Estimate, Unit, as_given, relative};
 
 /// Headings and rows of text. The first `keys` columns identify a row, the others are numbers.
@@ -36,7 +35,7 @@ impl TextTable {
             let keys = substrate.into_iter().chain(sheet.varied.iter().map(level)).map(Some);
             let most = point.responses.values().map(|response| response.n).max().unwrap_or(0);
             let value = |(name, unit): &(&str, Unit)| {
-                let unmeasured = (point.status != Status::Ok).then(|| word(point.status).to_owned());
+                let unmeasured = (point.status != Status::Ok).then(|| point.status.name().to_owned());
                 let response = point.responses.get(*name);
                 let estimate = response.and_then(|r| Some((estimate::of_response(r)?, r.n)));
                 let written =

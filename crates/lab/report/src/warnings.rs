@@ -6,7 +6,7 @@ use netrig_experiment::{Level, PointResult, RunValue, Status};
 use serde::Serialize;
 
 use crate::Report;
-use crate::wording::{counted, word};
+use crate::wording::counted;
 use netrig_core::text::words;
 
 /// A reason to doubt results.
@@ -126,7 +126,7 @@ fn ended(report: &Report<'_>, status: Status) -> Vec<ResultWarning> {
     let all = &report.results.points;
     let ended = all.iter().filter(|point| point.status == status);
     let ended = ended.map(|point| (point.why.as_deref().unwrap_or(NO_REASON), 1, point));
-    by_reason(ended, |count| format!("{count} of {} {}", counted(all.len(), "point"), word(status)))
+    by_reason(ended, |count| format!("{count} of {} {}", counted(all.len(), "point"), status.name()))
 }
 
 /// The warnings about invalid runs. Every response of a point lists the same runs, so one response is enough.

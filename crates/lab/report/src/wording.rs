@@ -2,7 +2,7 @@
 
 use netrig_core::number;
 use netrig_core::text::words;
-use netrig_experiment::{ClaimVerdict, Legend, Level, LevelValue, Point, Status};
+use netrig_experiment::{ClaimVerdict, Legend, Level, LevelValue, Point};
 
 use crate::{Picture, Report};
 
@@ -57,16 +57,6 @@ impl Picture {
 pub(crate) fn sentence(text: &str) -> String {
     let mut letters = text.trim_end_matches('.').chars();
     letters.next().map_or(String::new(), |first| first.to_uppercase().chain(letters).chain(['.']).collect())
-}
-
-/// The name of a point's status.
-pub(crate) const fn word(status: Status) -> &'static str {
-    match status {
-        Status::Ok => "ok",
-        Status::Failed => "failed",
-        Status::Invalid => "invalid",
-        Status::Unsupported => "unsupported",
-    }
 }
 
 /// The symbol of a verdict, so that the verdict is clear without colour.

@@ -5,34 +5,24 @@ use std::str::FromStr;
 
 use crate::{Dscp, written, written_as_text};
 
-/// The result of a meter for a packet: whether its stream keeps its profile (RFC 2697, RFC 2698).
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Colour {
-    /// In profile.
-    #[default]
-    Green,
-    /// Above the committed rate, within the tolerated excess.
-    Yellow,
-    /// Out of profile.
-    Red,
+crate::named! {
+    /// The result of a meter for a packet: whether its stream keeps its profile (RFC 2697, RFC 2698).
+    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+    pub enum Colour {
+        /// In profile.
+        #[default]
+        Green = "green",
+        /// Above the committed rate, within the tolerated excess.
+        Yellow = "yellow",
+        /// Out of profile.
+        Red = "red",
+    }
 }
 
 impl Colour {
-    /// All colours, in the order of [`Colour::index`].
-    pub const ALL: [Self; 3] = [Self::Green, Self::Yellow, Self::Red];
-
     /// The index in [`Colour::ALL`], for tables of counters.
     pub const fn index(self) -> usize {
         self as usize
-    }
-
-    /// The name in tables and files.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Green => "green",
-            Self::Yellow => "yellow",
-            Self::Red => "red",
-        }
     }
 }
 

@@ -28,6 +28,7 @@ mod frame;
 mod histogram;
 mod ip;
 mod link;
+mod named;
 pub mod number;
 mod packed_bytes;
 mod packet;

@@ -1,94 +1,52 @@
 //! The contracts of queues, links and their observers.
 
-use std::fmt;
-
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::{Colour, Duration, Instant};
 
-/// A direction of a link: from the first node that the file names to the second, or back.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Direction {
-    /// From the first named node to the second.
-    Forward,
-    /// From the second named node to the first.
-    Backward,
-}
-
-impl Direction {
-    /// The name in files, stores and names of random streams: `forward` or `backward`.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Forward => "forward",
-            Self::Backward => "backward",
-        }
+crate::named! {
+    /// A direction of a link: from the first node that the file names to the second, or back.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+    #[serde(rename_all = "kebab-case")]
+    pub enum Direction {
+        /// From the first named node to the second.
+        Forward = "forward",
+        /// From the second named node to the first.
+        Backward = "backward",
     }
 }
 
-impl fmt::Display for Direction {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.name())
+crate::named! {
+    /// The reason for a drop. Every drop has exactly one reason, so that the counts of packets balance.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+    #[non_exhaustive]
+    pub enum DropReason {
+        /// The queue had no room.
+        QueueFull = "queue-full",
+        /// Active queue management dropped it early (RED and similar disciplines).
+        Early = "early",
+        /// Random or periodic loss on the line.
+        Loss = "loss",
+        /// The packet is on an explicit list of packets to lose.
+        Listed = "listed",
+        /// Bits were flipped; the far end's frame check dropped the packet.
+        Corrupted = "corrupted",
+        /// The link was down.
+        LinkDown = "link-down",
+        /// The packet has no route, or is longer than the link's MTU.
+        Undeliverable = "undeliverable",
+        /// The link layer reached its limit of transmissions without an acknowledgement.
+        RetryLimit = "retry-limit",
+        /// A policer dropped the packet because its stream was out of profile.
+        Policed = "policed",
     }
-}
-
-/// The reason for a drop. Every drop has exactly one reason, so that the counts of packets balance.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-#[non_exhaustive]
-pub enum DropReason {
-    /// The queue had no room.
-    QueueFull,
-    /// Active queue management dropped it early (RED and similar disciplines).
-    Early,
-    /// Random or periodic loss on the line.
-    Loss,
-    /// The packet is on an explicit list of packets to lose.
-    Listed,
-    /// Bits were flipped; the far end's frame check dropped the packet.
-    Corrupted,
-    /// The link was down.
-    LinkDown,
-    /// The packet has no route, or is longer than the link's MTU.
-    Undeliverable,
-    /// The link layer reached its limit of transmissions without an acknowledgement.
-    RetryLimit,
-    /// A policer dropped the packet because its stream was out of profile.
-    Policed,
 }
 
 impl DropReason {
-    /// All reasons, in the order of [`DropReason::index`].
-    pub const ALL: [Self; 9] = [
-        Self::QueueFull,
-        Self::Early,
-        Self::Loss,
-        Self::Listed,
-        Self::Corrupted,
-        Self::LinkDown,
-        Self::Undeliverable,
-        Self::RetryLimit,
-        Self::Policed,
-    ];
-
     /// The index in [`DropReason::ALL`], for tables of counters.
     pub const fn index(self) -> usize {
         self as usize
-    }
-
-    /// The name in tables and files.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::QueueFull => "queue-full",
-            Self::Early => "early",
-            Self::Loss => "loss",
-            Self::Listed => "listed",
-            Self::Corrupted => "corrupted",
-            Self::LinkDown => "link-down",
-            Self::Undeliverable => "undeliverable",
-            Self::RetryLimit => "retry-limit",
-            Self::Policed => "policed",
-        }
     }
 }
 

@@ -16,18 +16,20 @@ pub mod protocol {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Dscp(pub u8);
 
-/// The ECN field of the IP header (RFC 3168 section 5).
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub enum Ecn {
-    /// The sender does not understand ECN.
-    #[default]
-    NotEct,
-    /// ECN-capable, codepoint 10.
-    Ect0,
-    /// ECN-capable, codepoint 01.
-    Ect1,
-    /// Congestion experienced.
-    Ce,
+crate::named! {
+    /// The ECN field of the IP header (RFC 3168 section 5).
+    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+    pub enum Ecn {
+        /// The sender does not understand ECN.
+        #[default]
+        NotEct = "not-ect",
+        /// ECN-capable, codepoint 10.
+        Ect0 = "ect0",
+        /// ECN-capable, codepoint 01.
+        Ect1 = "ect1",
+        /// Congestion experienced.
+        Ce = "ce",
+    }
 }
 
 impl Ecn {

@@ -433,12 +433,13 @@ fn read<T: SettingValue>(word: &str) -> Result<T, SettingWordError> {
 }
 
 /// Implements `SettingValue` for types whose word is their text (`FromStr` and `Display`). Each type has the usual name
-/// of its value.
+/// of its value, and may have a syntax.
 #[macro_export]
 macro_rules! setting_texts {
-    ($($type:ty = $name:literal;)+) => {$(
+    ($($type:ty = $name:literal $(, $syntax:literal)?;)+) => {$(
         impl $crate::setting::SettingValue for $type {
             const VALUE_NAME: &'static str = $name;
+            $(const SYNTAX: &'static str = $syntax;)?
 
             fn read(word: &str) -> Result<Self, String> {
                 word.parse().map_err(|error| format!("{error}"))
@@ -462,12 +463,12 @@ setting_texts! {
 }
 
 macro_rules! numbers {
-    ($($type:ty)+) => {$(
+    ($($type:ident)+; $wrong:expr) => {$(
         impl SettingValue for $type {
             const VALUE_NAME: &'static str = "N";
 
             fn read(word: &str) -> Result<Self, String> {
-                word.parse().map_err(|_| format!("expected a whole number up to {}", Self::MAX))
+                word.parse().map_err(|_| $wrong)
             }
 
             fn word(&self) -> String {
@@ -477,25 +478,8 @@ macro_rules! numbers {
     )+};
 }
 
-numbers!(u8 u16 u32 u64 usize);
-
-macro_rules! numbers_above_zero {
-    ($($type:ty)+) => {$(
-        impl SettingValue for $type {
-            const VALUE_NAME: &'static str = "N";
-
-            fn read(word: &str) -> Result<Self, String> {
-                word.parse().map_err(|_| "expected a whole number of at least 1".to_owned())
-            }
-
-            fn word(&self) -> String {
-                self.to_string()
-            }
-        }
-    )+};
-}
-
-numbers_above_zero!(NonZeroU8 NonZeroUsize);
+numbers!(u8 u16 u32 u64 usize; format!("expected a whole number up to {}", Self::MAX));
+numbers!(NonZeroU8 NonZeroUsize; "expected a whole number of at least 1".to_owned());
 
 impl SettingValue for f64 {
     const VALUE_NAME: &'static str = "N";

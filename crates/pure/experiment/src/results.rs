@@ -2,22 +2,25 @@
 
 use std::collections::BTreeMap;
 
+use netrig_core::named;
 use serde::Serialize;
 
 use crate::{Level, Margins, Point, TableResult};
 
-/// State of a point after its runs.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Status {
-    /// The point has valid runs, and responses from them.
-    Ok,
-    /// A run failed.
-    Failed,
-    /// The tester itself was the bottleneck.
-    Invalid,
-    /// The substrate cannot run the point.
-    Unsupported,
+named! {
+    /// State of a point after its runs.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+    #[serde(rename_all = "kebab-case")]
+    pub enum Status {
+        /// The point has valid runs, and responses from them.
+        Ok = "ok",
+        /// A run failed.
+        Failed = "failed",
+        /// The tester itself was the bottleneck.
+        Invalid = "invalid",
+        /// The substrate cannot run the point.
+        Unsupported = "unsupported",
+    }
 }
 
 /// The content of a report and of `--json`.
@@ -188,52 +191,33 @@ pub struct AgreementAnswer {
     pub verdict: AgreementVerdict,
 }
 
-/// Verdict on two means by the intervals of their ratio and difference.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum AgreementVerdict {
-    /// The means are equal within a margin.
-    Agrees,
-    /// The means differ by more than every margin.
-    Differs,
-    /// The interval is too wide to decide.
-    Inconclusive,
-}
-
-impl AgreementVerdict {
-    /// The name in tables and files.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Agrees => "agrees",
-            Self::Differs => "differs",
-            Self::Inconclusive => "inconclusive",
-        }
+named! {
+    /// Verdict on two means by the intervals of their ratio and difference.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+    #[serde(rename_all = "kebab-case")]
+    pub enum AgreementVerdict {
+        /// The means are equal within a margin.
+        Agrees = "agrees",
+        /// The means differ by more than every margin.
+        Differs = "differs",
+        /// The interval is too wide to decide.
+        Inconclusive = "inconclusive",
     }
 }
 
-/// Verdict on a claim.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum ClaimVerdict {
-    /// The results support the claim.
-    Supported,
-    /// The results refute the claim.
-    Refuted,
-    /// The intervals are too wide to decide.
-    Inconclusive,
-    /// There are no valid points.
-    NotTested,
-}
-
-impl ClaimVerdict {
-    /// The name in tables and files.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Supported => "supported",
-            Self::Refuted => "refuted",
-            Self::Inconclusive => "inconclusive",
-            Self::NotTested => "not tested",
-        }
+named! {
+    /// Verdict on a claim.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+    #[serde(rename_all = "kebab-case")]
+    pub enum ClaimVerdict {
+        /// The results support the claim.
+        Supported = "supported",
+        /// The results refute the claim.
+        Refuted = "refuted",
+        /// The intervals are too wide to decide.
+        Inconclusive = "inconclusive",
+        /// There are no valid points.
+        NotTested = "not tested",
     }
 }
 

@@ -3,44 +3,40 @@
 //! A standard defines the capacity and the framing of a line. It seldom defines the rate of a service and never defines
 //! buffer sizes. These constants are chosen here. Their sources say "chosen" and give the rule.
 
-use netrig_core::{Duration, Rate, Size};
+use netrig_core::{Duration, Rate, Size, named};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::queue::fifo::Fifo;
 use crate::{Framing, LineSettings, Queue};
 
-/// The constants of an access line: rates, framing, delays, buffers and MTU. A value that the link sets itself takes
-/// precedence. The first node of the link is the subscriber: `forward` is upstream.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
-pub enum Preset {
-    /// Ethernet on twisted pair at 10 Mbit/s.
-    #[serde(rename = "10baset")]
-    TenBaseT,
-    /// ADSL with PPP over Ethernet on ATM.
-    #[serde(rename = "adsl")]
-    Adsl,
-    /// ADSL2+ with PPP over Ethernet on ATM.
-    #[serde(rename = "adsl2+")]
-    Adsl2Plus,
-    /// VDSL2 with PPP over Ethernet in packet transfer mode.
-    #[serde(rename = "vdsl2")]
-    Vdsl2,
-    /// A cable modem.
-    #[serde(rename = "docsis")]
-    Docsis,
-    /// A passive optical network.
-    #[serde(rename = "gpon")]
-    Gpon,
-    /// A cellular line of LTE.
-    #[serde(rename = "lte")]
-    Lte,
-    /// A geostationary satellite.
-    #[serde(rename = "geo")]
-    Geo,
-    /// Satellites in low orbits.
-    #[serde(rename = "leo")]
-    Leo,
+named! {
+    /// The constants of an access line: rates, framing, delays, buffers and MTU. A value that the link sets itself takes
+    /// precedence. The first node of the link is the subscriber: `forward` is upstream.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
+    #[serde(rename_all = "lowercase")]
+    pub enum Preset {
+        /// Ethernet on twisted pair at 10 Mbit/s.
+        #[serde(rename = "10baset")]
+        TenBaseT = "10baset",
+        /// ADSL with PPP over Ethernet on ATM.
+        Adsl = "adsl",
+        /// ADSL2+ with PPP over Ethernet on ATM.
+        #[serde(rename = "adsl2+")]
+        Adsl2Plus = "adsl2+",
+        /// VDSL2 with PPP over Ethernet in packet transfer mode.
+        Vdsl2 = "vdsl2",
+        /// A cable modem.
+        Docsis = "docsis",
+        /// A passive optical network.
+        Gpon = "gpon",
+        /// A cellular line of LTE.
+        Lte = "lte",
+        /// A geostationary satellite.
+        Geo = "geo",
+        /// Satellites in low orbits.
+        Leo = "leo",
+    }
 }
 
 /// A constant of a preset as `netrig show preset` prints it, in both directions.
@@ -101,34 +97,6 @@ const INTERLEAVING: &str =
 const ON_ATM: &str = "RFC 2516 over RFC 2684 section 5.2 and ITU-T I.363.5";
 
 impl Preset {
-    /// All presets.
-    pub const ALL: [Self; 9] = [
-        Self::TenBaseT,
-        Self::Adsl,
-        Self::Adsl2Plus,
-        Self::Vdsl2,
-        Self::Docsis,
-        Self::Gpon,
-        Self::Lte,
-        Self::Geo,
-        Self::Leo,
-    ];
-
-    /// Name in experiment files.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::TenBaseT => "10baset",
-            Self::Adsl => "adsl",
-            Self::Adsl2Plus => "adsl2+",
-            Self::Vdsl2 => "vdsl2",
-            Self::Docsis => "docsis",
-            Self::Gpon => "gpon",
-            Self::Lte => "lte",
-            Self::Geo => "geo",
-            Self::Leo => "leo",
-        }
-    }
-
     /// Short description.
     pub const fn title(self) -> &'static str {
         match self {

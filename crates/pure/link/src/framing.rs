@@ -1,41 +1,44 @@
 //! The bytes that a line adds to each packet.
 
+use netrig_core::named;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// The framing of IP packets on a line. The rate of a line counts every byte that it sends, so framing makes each packet take
-/// longer. Limits and counters count bytes of IP packets only.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "kebab-case")]
-pub enum Framing {
-    /// No framing: the rate counts IP packets.
-    #[default]
-    None,
-    /// Ethernet II (IEEE 802.3): header 14 B, payload padded to 46 B, frame check 4 B, preamble and start
-    /// delimiter 8 B, gap 12 B. In total 38 B more than the packet, at least 84 B.
-    Ethernet,
-    /// PPP in HDLC-like framing (RFC 1662 section 3.1): one flag (shared between frames), address, control, protocol 2 B,
-    /// frame check 2 B. In total 7 B. Octet stuffing depends on the content and is not counted.
-    Ppp,
-    /// ATM with AAL5, VC-multiplexed (RFC 2684 section 6): a trailer of 8 B and padding to cells of 48 B, each sent as 53 B.
-    Atm,
-    /// ATM with AAL5 and LLC/SNAP encapsulation (RFC 2684 section 5): 8 B more before the trailer.
-    AtmLlc,
-    /// PPP over Ethernet (RFC 2516): its header 6 B and the PPP protocol field 2 B, in a frame as in `ethernet`.
-    Pppoe,
-    /// PPP over Ethernet on ADSL: 8 B as above and an Ethernet header of 14 B without frame check. The frame is bridged over
-    /// AAL5 in cells, with LLC/SNAP 8 B and a pad of 2 B (RFC 2684 section 5.2).
-    PppoeAtm,
-    /// PPP over Ethernet on VDSL2 in packet transfer mode: 8 B as above in an Ethernet frame, header 14 B and frame check 4 B,
-    /// padded to 64 B. A first octet, a last octet and a check of 2 B are added, and each 64 octets are sent as 65 (ITU-T
-    /// G.993.2 annex K, G.992.3 annex N).
-    PppoePtm,
-    /// DOCSIS: its rates count an Ethernet frame from its addresses to its frame check (MULPI, Maximum Sustained Traffic Rate),
-    /// header 14 B, payload padded to 46 B, frame check 4 B.
-    Docsis,
-    /// GPON: an Ethernet frame as in `docsis`, after a GEM header of 5 B (ITU-T G.984.3 clause 8.3). The headers that
-    /// fragmentation repeats are not counted.
-    Gpon,
+named! {
+    /// The framing of IP packets on a line. The rate of a line counts every byte that it sends, so framing makes each packet take
+    /// longer. Limits and counters count bytes of IP packets only.
+    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
+    #[serde(rename_all = "kebab-case")]
+    pub enum Framing {
+        /// No framing: the rate counts IP packets.
+        #[default]
+        None = "none",
+        /// Ethernet II (IEEE 802.3): header 14 B, payload padded to 46 B, frame check 4 B, preamble and start
+        /// delimiter 8 B, gap 12 B. In total 38 B more than the packet, at least 84 B.
+        Ethernet = "ethernet",
+        /// PPP in HDLC-like framing (RFC 1662 section 3.1): one flag (shared between frames), address, control, protocol 2 B,
+        /// frame check 2 B. In total 7 B. Octet stuffing depends on the content and is not counted.
+        Ppp = "ppp",
+        /// ATM with AAL5, VC-multiplexed (RFC 2684 section 6): a trailer of 8 B and padding to cells of 48 B, each sent as 53 B.
+        Atm = "atm",
+        /// ATM with AAL5 and LLC/SNAP encapsulation (RFC 2684 section 5): 8 B more before the trailer.
+        AtmLlc = "atm-llc",
+        /// PPP over Ethernet (RFC 2516): its header 6 B and the PPP protocol field 2 B, in a frame as in `ethernet`.
+        Pppoe = "pppoe",
+        /// PPP over Ethernet on ADSL: 8 B as above and an Ethernet header of 14 B without frame check. The frame is bridged over
+        /// AAL5 in cells, with LLC/SNAP 8 B and a pad of 2 B (RFC 2684 section 5.2).
+        PppoeAtm = "pppoe-atm",
+        /// PPP over Ethernet on VDSL2 in packet transfer mode: 8 B as above in an Ethernet frame, header 14 B and frame check 4 B,
+        /// padded to 64 B. A first octet, a last octet and a check of 2 B are added, and each 64 octets are sent as 65 (ITU-T
+        /// G.993.2 annex K, G.992.3 annex N).
+        PppoePtm = "pppoe-ptm",
+        /// DOCSIS: its rates count an Ethernet frame from its addresses to its frame check (MULPI, Maximum Sustained Traffic Rate),
+        /// header 14 B, payload padded to 46 B, frame check 4 B.
+        Docsis = "docsis",
+        /// GPON: an Ethernet frame as in `docsis`, after a GEM header of 5 B (ITU-T G.984.3 clause 8.3). The headers that
+        /// fragmentation repeats are not counted.
+        Gpon = "gpon",
+    }
 }
 
 /// The shortest payload, the header and the frame check sequence of an Ethernet frame, bytes.
@@ -51,22 +54,6 @@ const LLC_SNAP: u64 = 8;
 const PPPOE: u64 = 6 + 2;
 
 impl Framing {
-    /// Name in experiment files.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::None => "none",
-            Self::Ethernet => "ethernet",
-            Self::Ppp => "ppp",
-            Self::Atm => "atm",
-            Self::AtmLlc => "atm-llc",
-            Self::Pppoe => "pppoe",
-            Self::PppoeAtm => "pppoe-atm",
-            Self::PppoePtm => "pppoe-ptm",
-            Self::Docsis => "docsis",
-            Self::Gpon => "gpon",
-        }
-    }
-
     /// Bytes that the line sends for an IP packet of `ip_len` bytes.
     pub const fn line_bytes(self, ip_len: u32) -> u64 {
         let ip_len = ip_len as u64;

@@ -133,7 +133,7 @@ fn resident() -> Result<f64, Box<dyn std::error::Error>> {
 fn invite() -> String {
     let [user, peer, id, tag, branch, cseq, lines] =
         [Hole::User, Hole::Peer, Hole::CallId, Hole::Tag, Hole::Branch, Hole::CSeq, Hole::Authorization]
-            .map(Hole::text);
+            .map(Hole::name);
     format!(
         "INVITE sip:{peer}@example.com SIP/2.0\r\nVia: SIP/2.0/UDP 127.0.0.1:5061;rport;branch={branch}\r\n\
          Max-Forwards: 70\r\nFrom: <sip:{user}@example.com>;tag={tag}\r\nTo: <sip:{peer}@example.com>\r\n\

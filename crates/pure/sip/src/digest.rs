@@ -6,6 +6,7 @@
 use std::fmt;
 
 use md5::Md5;
+use netrig_core::named;
 use netrig_core::text::hex;
 use sha2::{Digest as _, Sha256, Sha512_256};
 
@@ -37,13 +38,15 @@ pub struct Algorithm {
     pub session: bool,
 }
 
-/// `qop`, the quality of protection.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Quality {
-    /// `auth`: protects the method and the URI.
-    Auth,
-    /// `auth-int`: protects the body too.
-    AuthInt,
+named! {
+    /// `qop`, the quality of protection.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub enum Quality {
+        /// `auth`: protects the method and the URI.
+        Auth = "auth",
+        /// `auth-int`: protects the body too.
+        AuthInt = "auth-int",
+    }
 }
 
 /// A challenge of a server.
@@ -161,16 +164,8 @@ impl Algorithm {
 }
 
 impl Quality {
-    /// The value of `qop`.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Auth => "auth",
-            Self::AuthInt => "auth-int",
-        }
-    }
-
     fn known(text: &str) -> Option<Self> {
-        [Self::Auth, Self::AuthInt].into_iter().find(|known| known.name().eq_ignore_ascii_case(text))
+        Self::ALL.into_iter().find(|known| known.name().eq_ignore_ascii_case(text))
     }
 }
 

@@ -66,9 +66,9 @@ impl Method {
         KNOWN.iter().find(|known| known.as_str().as_bytes() == name)
     }
 
-    /// The method as a token of the request.
-    pub fn as_str(&self) -> &str {
-        match self {
+    /// The name of a method that has a variant of its own.
+    pub const fn known_name(&self) -> Option<&'static str> {
+        Some(match self {
             Self::Invite => "INVITE",
             Self::Ack => "ACK",
             Self::Bye => "BYE",
@@ -83,7 +83,15 @@ impl Method {
             Self::Refer => "REFER",
             Self::Info => "INFO",
             Self::Publish => "PUBLISH",
+            Self::Other(_) => return None,
+        })
+    }
+
+    /// The method as a token of the request.
+    pub fn as_str(&self) -> &str {
+        match self {
             Self::Other(name) => name,
+            known => known.known_name().unwrap_or_default(),
         }
     }
 }

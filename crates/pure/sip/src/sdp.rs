@@ -6,6 +6,8 @@
 use std::fmt;
 use std::net::IpAddr;
 
+use netrig_core::named;
+
 /// The port of the Discard Protocol (RFC 863), for media that no one receives.
 pub const DISCARD: u16 = 9;
 
@@ -95,36 +97,26 @@ pub struct Media {
     pub attributes: Vec<Attribute>,
 }
 
-/// Direction of a medium, as seen by the sender of the description (RFC 8866 section 6.7).
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum MediaDirection {
-    /// Both sides send.
-    #[default]
-    SendRecv,
-    /// Only this side sends.
-    SendOnly,
-    /// Only the other side sends.
-    RecvOnly,
-    /// Neither side sends.
-    Inactive,
+named! {
+    /// Direction of a medium, as seen by the sender of the description (RFC 8866 section 6.7).
+    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+    pub enum MediaDirection {
+        /// Both sides send.
+        #[default]
+        SendRecv = "sendrecv",
+        /// Only this side sends.
+        SendOnly = "sendonly",
+        /// Only the other side sends.
+        RecvOnly = "recvonly",
+        /// Neither side sends.
+        Inactive = "inactive",
+    }
 }
 
 impl MediaDirection {
-    const ALL: [(&'static str, Self); 4] = [
-        ("sendrecv", Self::SendRecv),
-        ("sendonly", Self::SendOnly),
-        ("recvonly", Self::RecvOnly),
-        ("inactive", Self::Inactive),
-    ];
-
-    /// The attribute name of the direction.
-    pub fn name(self) -> &'static str {
-        Self::ALL.iter().find(|(_, own)| *own == self).map_or("sendrecv", |(name, _)| name)
-    }
-
     /// The direction that an attribute of this name means, if any.
     pub(crate) fn named(name: &str) -> Option<Self> {
-        Self::ALL.iter().find(|(own, _)| *own == name).map(|(_, own)| *own)
+        Self::ALL.into_iter().find(|own| own.name() == name)
     }
 
     /// The direction as seen by the other side.

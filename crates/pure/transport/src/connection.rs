@@ -1,8 +1,6 @@
 //! The common interface of TCP connections and SCTP associations.
 
-use std::fmt;
-
-use netrig_core::{ConnectionEvent, Data, Duration, Endpoint, Instant, StreamId, counts};
+use netrig_core::{ConnectionEvent, Data, Duration, Endpoint, Instant, StreamId, counts, named};
 use serde::{Deserialize, Serialize};
 
 use crate::Packet;
@@ -158,27 +156,18 @@ counts! {
     }
 }
 
-/// Reachability of one path as the sender sees it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum PathState {
-    /// Not yet confirmed by an answered heartbeat (RFC 9260 section 5.4).
-    Unconfirmed,
-    /// Usable for data.
-    Active,
-    /// Potentially failed (RFC 7829).
-    PotentiallyFailed,
-    /// Not used for data (RFC 9260 section 8.2).
-    Inactive,
-}
-
-impl fmt::Display for PathState {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Unconfirmed => "unconfirmed",
-            Self::Active => "active",
-            Self::PotentiallyFailed => "potentially failed",
-            Self::Inactive => "inactive",
-        })
+named! {
+    /// Reachability of one path as the sender sees it.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub enum PathState {
+        /// Not yet confirmed by an answered heartbeat (RFC 9260 section 5.4).
+        Unconfirmed = "unconfirmed",
+        /// Usable for data.
+        Active = "active",
+        /// Potentially failed (RFC 7829).
+        PotentiallyFailed = "potentially failed",
+        /// Not used for data (RFC 9260 section 8.2).
+        Inactive = "inactive",
     }
 }
 

@@ -1,41 +1,21 @@
 //! Profiles: named sources of an endpoint's constants.
 
-use std::fmt;
-
-use netrig_core::{Duration, SettingsError};
+use netrig_core::{Duration, SettingsError, named};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// A named set of constants and behaviours. Code reads the constants and does not depend on the study.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "kebab-case")]
-pub enum Profile {
-    /// The recommendations of the standards-track RFCs. The exception is TCP's initial window of ten: RFC 6928 is
-    /// Experimental, but every system implements it and RFC 9002 section 7.2 adopts it.
-    Rfc,
-    /// The Linux kernel with its default settings.
-    Linux,
-    /// ns-2: TCP as in 2.35, SCTP as in 2.29, because SCTP of 2.35 stalls after a fail-over.
-    Ns2,
-}
-
-impl Profile {
-    /// All profiles.
-    pub const ALL: [Self; 3] = [Self::Rfc, Self::Linux, Self::Ns2];
-
-    /// Its name in files.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Rfc => "rfc",
-            Self::Linux => "linux",
-            Self::Ns2 => "ns2",
-        }
-    }
-}
-
-impl fmt::Display for Profile {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.name())
+named! {
+    /// A named set of constants and behaviours. Code reads the constants and does not depend on the study.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
+    #[serde(rename_all = "kebab-case")]
+    pub enum Profile {
+        /// The recommendations of the standards-track RFCs. The exception is TCP's initial window of ten: RFC 6928 is
+        /// Experimental, but every system implements it and RFC 9002 section 7.2 adopts it.
+        Rfc = "rfc",
+        /// The Linux kernel with its default settings.
+        Linux = "linux",
+        /// ns-2: TCP as in 2.35, SCTP as in 2.29, because SCTP of 2.35 stalls after a fail-over.
+        Ns2 = "ns2",
     }
 }
 

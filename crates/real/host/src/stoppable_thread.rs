@@ -59,7 +59,7 @@ pub fn is_stopped_within(stop: &AtomicBool, wait: Duration) -> bool {
     while !stop.load(Ordering::Relaxed) {
         // Without a representable end, the wait has no limit.
         match end.map(|end| end.saturating_duration_since(Instant::now())) {
-            Some(Duration::ZERO) => return false,
+            Some(left) if left.is_zero() => return false,
             Some(left) => park_timeout(left),
             None => park(),
         }

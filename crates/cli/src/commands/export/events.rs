@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::process::ExitCode;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use netrig_core::{Direction, Ecn, Instant, PacketEvent, Quantity, Sample, Sink, Step, Subject, protocol};
+use netrig_core::{Direction, Instant, PacketEvent, Quantity, Sample, Sink, Step, Subject, protocol};
 use netrig_experiment::{RunError, Scenario};
 
 use super::playback::{Playback, interrupted};
@@ -176,7 +176,7 @@ impl Listing<'_> {
             text(protocol_name(flow.protocol)),
             number(event.header.ip_len),
             text(event.header.dscp),
-            text(ecn_name(event.header.ecn)),
+            text(event.header.ecn.name()),
             rule.and_then(text),
             findings.rule.and_then(|(_, colour)| text(colour)),
             class.and_then(text),
@@ -236,16 +236,6 @@ fn protocol_name(number: u8) -> String {
         protocol::UDP => "udp".to_owned(),
         protocol::SCTP => "sctp".to_owned(),
         other => other.to_string(),
-    }
-}
-
-/// The code points of RFC 3168 section 5.
-const fn ecn_name(ecn: Ecn) -> &'static str {
-    match ecn {
-        Ecn::NotEct => "not-ect",
-        Ecn::Ect0 => "ect0",
-        Ecn::Ect1 => "ect1",
-        Ecn::Ce => "ce",
     }
 }
 

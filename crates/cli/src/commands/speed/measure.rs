@@ -150,7 +150,7 @@ impl Line {
             MeasureProgress::Arrived { way, at_s, bytes } => {
                 let (at, had) = std::mem::replace(&mut self.before, (at_s, bytes));
                 let rate = bytes.saturating_sub(had) as f64 * 8.0 / (at_s - at).max(1e-3);
-                format!("{} {at_s:4.1} s  {}", way.text(), netrig_core::number::rate(rate))
+                format!("{} {at_s:4.1} s  {}", way.name(), netrig_core::number::rate(rate))
             }
         };
         if self.is_live {

@@ -7,7 +7,7 @@ use super::tables;
 use crate::Report;
 use crate::columns::PointColumns;
 use crate::estimate;
-use crate::wording::{counted, replications, word};
+use crate::wording::{counted, replications};
 use netrig_core::text::words;
 use netrig_core::xml::Markup;
 
@@ -58,7 +58,7 @@ fn row(m: &mut Markup, point: &PointResult, sheet: &PointColumns<'_>, same: bool
     if point.status != Status::Ok && point.responses.is_empty() {
         let why = point.why.as_deref().map_or(String::new(), |why| format!(": {why}"));
         let span = sheet.responses.len().max(1).to_string();
-        m.element("td", &[("colspan", &span), ("class", "muted")], format!("{}{why}", word(point.status)));
+        m.element("td", &[("colspan", &span), ("class", "muted")], format!("{}{why}", point.status.name()));
         return;
     }
     for (name, unit) in &sheet.responses {
@@ -67,7 +67,7 @@ fn row(m: &mut Markup, point: &PointResult, sheet: &PointColumns<'_>, same: bool
             m.element(
                 "td",
                 &[("class", "n muted")],
-                if point.status == Status::Ok { "–" } else { word(point.status) },
+                if point.status == Status::Ok { "–" } else { point.status.name() },
             );
             continue;
         };

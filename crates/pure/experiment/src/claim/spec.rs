@@ -4,6 +4,7 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::fmt;
 
+use netrig_core::named;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Deserializer, de};
 
@@ -45,47 +46,34 @@ pub struct ClaimSpec {
     pub figure: Option<String>,
 }
 
-/// The kind of a claim.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
-#[serde(rename_all = "kebab-case")]
-pub enum Expect {
-    /// The first level's mean is greater than the second's (or than the target) by more than the margin.
-    Greater,
-    /// The first level's mean is less by more than the margin.
-    Less,
-    /// The means differ by less than the margin (two one-sided tests); over a factor: each pair of levels.
-    Equivalent,
-    /// Each level of the factor has a greater mean than the one before, by more than the margin.
-    Increasing,
-    /// Each level has a smaller mean than the one before.
-    Decreasing,
-    /// The mean is within the margin around the target (two one-sided tests).
-    Within,
-    /// The mean lies in the range `between`.
-    Between,
-    /// The curve over the factor bends at a value in the range `between`.
-    Knee,
-    /// More than half of the rise (or fall) from the factor's first level to its last takes place in the range
-    /// `between`, whose ends are levels. It corresponds to a knee for a curve that levels off again.
-    Rise,
+named! {
+    /// The kind of a claim.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
+    #[serde(rename_all = "kebab-case")]
+    pub enum Expect {
+        /// The first level's mean is greater than the second's (or than the target) by more than the margin.
+        Greater = "greater",
+        /// The first level's mean is less by more than the margin.
+        Less = "less",
+        /// The means differ by less than the margin (two one-sided tests); over a factor: each pair of levels.
+        Equivalent = "equivalent",
+        /// Each level of the factor has a greater mean than the one before, by more than the margin.
+        Increasing = "increasing",
+        /// Each level has a smaller mean than the one before.
+        Decreasing = "decreasing",
+        /// The mean is within the margin around the target (two one-sided tests).
+        Within = "within",
+        /// The mean lies in the range `between`.
+        Between = "between",
+        /// The curve over the factor bends at a value in the range `between`.
+        Knee = "knee",
+        /// More than half of the rise (or fall) from the factor's first level to its last takes place in the range
+        /// `between`, whose ends are levels. It corresponds to a knee for a curve that levels off again.
+        Rise = "rise",
+    }
 }
 
 impl Expect {
-    /// The name in the file.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Greater => "greater",
-            Self::Less => "less",
-            Self::Equivalent => "equivalent",
-            Self::Increasing => "increasing",
-            Self::Decreasing => "decreasing",
-            Self::Within => "within",
-            Self::Between => "between",
-            Self::Knee => "knee",
-            Self::Rise => "rise",
-        }
-    }
-
     /// Whether the claim is about the shape of a curve, whose levels must be numbers.
     pub(super) const fn is_of_a_curve(self) -> bool {
         matches!(self, Self::Knee | Self::Rise)

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::str::FromStr;
 
-use netrig_core::{Direction, Subject, written, written_as_text};
+use netrig_core::{Direction, Subject, named, written, written_as_text};
 
 use crate::reduce::{Layout, SubjectPlace};
 
@@ -29,36 +29,24 @@ pub enum Of {
     Counter(String, String),
 }
 
-/// The kinds of subjects to which metrics apply.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum SubjectKind {
-    /// The run.
-    Run,
-    /// A flow.
-    Flow,
-    /// One direction of a link.
-    Link,
-    /// A class of one direction of a link.
-    Class,
-    /// A rule of the traffic conditioner of one direction of a link.
-    Rule,
-    /// A node.
-    Node,
-    /// A counter of a node's programs.
-    Counter,
-}
-
-impl fmt::Display for SubjectKind {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Run => "the run",
-            Self::Flow => "a flow",
-            Self::Link => "a link",
-            Self::Class => "a class",
-            Self::Rule => "a rule",
-            Self::Node => "a node",
-            Self::Counter => "a counter",
-        })
+named! {
+    /// The kinds of subjects to which metrics apply.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+    pub enum SubjectKind {
+        /// The run.
+        Run = "the run",
+        /// A flow.
+        Flow = "a flow",
+        /// One direction of a link.
+        Link = "a link",
+        /// A class of one direction of a link.
+        Class = "a class",
+        /// A rule of the traffic conditioner of one direction of a link.
+        Rule = "a rule",
+        /// A node.
+        Node = "a node",
+        /// A counter of a node's programs.
+        Counter = "a counter",
     }
 }
 

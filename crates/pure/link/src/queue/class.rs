@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::net::IpAddr;
 
-use netrig_core::{Dscp, Fraction, Header, Rate, Size};
+use netrig_core::{Dscp, Fraction, Header, Rate, Size, named};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -52,58 +52,41 @@ pub struct Class {
     pub queue: Option<Queue>,
 }
 
-/// A per-hop behaviour.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "lowercase")]
-pub enum Phb {
-    /// Expedited forwarding (RFC 3246): low delay, low loss, at an assured rate.
-    Ef,
-    /// Assured forwarding, class 1 (RFC 2597), with three drop precedences.
-    Af1,
-    /// Assured forwarding, class 2.
-    Af2,
-    /// Assured forwarding, class 3.
-    Af3,
-    /// Assured forwarding, class 4.
-    Af4,
-    /// Class selector 1 (RFC 2474 section 4.2.2).
-    Cs1,
-    /// Class selector 2.
-    Cs2,
-    /// Class selector 3.
-    Cs3,
-    /// Class selector 4.
-    Cs4,
-    /// Class selector 5.
-    Cs5,
-    /// Class selector 6.
-    Cs6,
-    /// Class selector 7.
-    Cs7,
-    /// Best effort, the default (RFC 2474 section 4.1).
-    Be,
+named! {
+    /// A per-hop behaviour.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+    #[serde(rename_all = "lowercase")]
+    pub enum Phb {
+        /// Expedited forwarding (RFC 3246): low delay, low loss, at an assured rate.
+        Ef = "ef",
+        /// Assured forwarding, class 1 (RFC 2597), with three drop precedences.
+        Af1 = "af1",
+        /// Assured forwarding, class 2.
+        Af2 = "af2",
+        /// Assured forwarding, class 3.
+        Af3 = "af3",
+        /// Assured forwarding, class 4.
+        Af4 = "af4",
+        /// Class selector 1 (RFC 2474 section 4.2.2).
+        Cs1 = "cs1",
+        /// Class selector 2.
+        Cs2 = "cs2",
+        /// Class selector 3.
+        Cs3 = "cs3",
+        /// Class selector 4.
+        Cs4 = "cs4",
+        /// Class selector 5.
+        Cs5 = "cs5",
+        /// Class selector 6.
+        Cs6 = "cs6",
+        /// Class selector 7.
+        Cs7 = "cs7",
+        /// Best effort, the default (RFC 2474 section 4.1).
+        Be = "be",
+    }
 }
 
 impl Phb {
-    /// Name in experiment files.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Ef => "ef",
-            Self::Af1 => "af1",
-            Self::Af2 => "af2",
-            Self::Af3 => "af3",
-            Self::Af4 => "af4",
-            Self::Cs1 => "cs1",
-            Self::Cs2 => "cs2",
-            Self::Cs3 => "cs3",
-            Self::Cs4 => "cs4",
-            Self::Cs5 => "cs5",
-            Self::Cs6 => "cs6",
-            Self::Cs7 => "cs7",
-            Self::Be => "be",
-        }
-    }
-
     /// The number of the assured-forwarding class, 1 to 4. `None` for other behaviours.
     const fn af(self) -> Option<u8> {
         match self {

@@ -5,7 +5,7 @@
 
 use std::fmt;
 
-use netrig_core::{Duration, Instant};
+use netrig_core::{Duration, Instant, named};
 
 use crate::deadline::{Deadline, earliest};
 use crate::digits::decimal;
@@ -20,26 +20,20 @@ pub const TIMER: &str = "timer";
 /// shorter, that third is used instead (RFC 4028 section 10).
 const MARGIN: Duration = Duration::from_secs(32);
 
-/// The side that sends the next refresh, relative to the request that begins or refreshes the session.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Refresher {
-    /// The side that sends the request.
-    Uac,
-    /// The side that answers it.
-    Uas,
+named! {
+    /// The side that sends the next refresh, relative to the request that begins or refreshes the session.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub enum Refresher {
+        /// The side that sends the request.
+        Uac = "uac",
+        /// The side that answers it.
+        Uas = "uas",
+    }
 }
 
 impl Refresher {
-    /// The value of `refresher`.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Uac => "uac",
-            Self::Uas => "uas",
-        }
-    }
-
     fn named(text: &[u8]) -> Option<Self> {
-        [Self::Uac, Self::Uas].into_iter().find(|own| text.eq_ignore_ascii_case(own.name().as_bytes()))
+        Self::ALL.into_iter().find(|own| text.eq_ignore_ascii_case(own.name().as_bytes()))
     }
 }
 

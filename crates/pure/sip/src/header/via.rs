@@ -3,45 +3,34 @@
 use std::fmt;
 use std::net::{IpAddr, SocketAddr};
 
+use netrig_core::named;
+
 use super::parameters::{ParameterGrammar, Parameters, ParametersView};
 use crate::digits::Decimal;
 use crate::error::ParseError;
 use crate::grammar::Cursor;
 use crate::host::{Host, HostView, read_port, write_address};
 
-/// The transport protocol of a message.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Transport {
-    /// UDP.
-    Udp,
-    /// TCP.
-    Tcp,
-    /// TLS over TCP.
-    Tls,
-    /// SCTP (RFC 4168).
-    Sctp,
-    /// WebSocket (RFC 7118).
-    Ws,
-    /// WebSocket over TLS (RFC 7118).
-    Wss,
+named! {
+    /// The transport protocol of a message.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+    pub enum Transport {
+        /// UDP.
+        Udp = "UDP",
+        /// TCP.
+        Tcp = "TCP",
+        /// TLS over TCP.
+        Tls = "TLS",
+        /// SCTP (RFC 4168).
+        Sctp = "SCTP",
+        /// WebSocket (RFC 7118).
+        Ws = "WS",
+        /// WebSocket over TLS (RFC 7118).
+        Wss = "WSS",
+    }
 }
 
 impl Transport {
-    /// All known transports.
-    pub const ALL: [Self; 6] = [Self::Udp, Self::Tcp, Self::Tls, Self::Sctp, Self::Ws, Self::Wss];
-
-    /// The name in `Via`.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Udp => "UDP",
-            Self::Tcp => "TCP",
-            Self::Tls => "TLS",
-            Self::Sctp => "SCTP",
-            Self::Ws => "WS",
-            Self::Wss => "WSS",
-        }
-    }
-
     /// Whether the transport is reliable, so that SIP does not retransmit (RFC 3261 section 17.1.1.2).
     pub const fn is_reliable(self) -> bool {
         !matches!(self, Self::Udp)

@@ -1,121 +1,69 @@
 //! The measured delays, with their start and end.
 
-use netrig_core::{Duration, Instant, Quantity, quantity};
+use netrig_core::{Duration, Instant, Quantity, named, quantity};
 
 use super::sessions::AnswerClass;
 use crate::record::{Record, Stamps, What};
 
-/// A measured delay. It starts with the first transmission of a request and ends with a received message. It includes
-/// challenges and retransmissions between the two.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Delay {
-    /// REGISTER to its 200: registration request delay of RFC 6076 section 4.1, of successful registrations.
-    Registration,
-    /// REGISTER to its 200, of removed registrations.
-    Unregistration,
-    /// INVITE to the first provisional response other than 100, of successful calls: the time until the callee rings.
-    Connection,
-    /// INVITE to the first provisional response other than 100, or else to the 200, of answered calls. Session
-    /// request delay of RFC 6076 section 4.3.1.
-    SessionRequest,
-    /// The same delay of refused calls, whose first response may be the refusal. Session request delay of RFC 6076
-    /// section 4.3.2, which must not be combined with that of section 4.3.1.
-    SessionRequestFailed,
-    /// From the 200 that the callee sends to the ACK that it receives.
-    AnswerSignal,
-    /// BYE to its 200: session disconnect delay of RFC 6076 section 4.4, of successful calls.
-    Disconnect,
-    /// BYE to the expiry of timer F, of unanswered BYEs: failed disconnects of RFC 6076 section 4.4, which are counted
-    /// separately.
-    DisconnectFailed,
-    /// BYE to the final response that refused it. RFC 6076 does not define this delay, because the peer that refuses
-    /// the BYE knows that the call is over.
-    DisconnectRefused,
-    /// The 200 of the INVITE to the BYE: session duration time of RFC 6076 section 4.5.
-    SessionDuration,
-    /// INVITE to the 3xx, of calls that should be redirected.
-    Redirect,
-    /// INVITE to its 200, plus BYE to its 200: the total signalling time of a call.
-    Total,
-    /// INVITE to its final response, of any status.
-    Invite,
-    /// CANCEL to the final response of its INVITE.
-    Cancel,
-    /// OPTIONS to its 200.
-    Options,
-    /// MESSAGE to its 200.
-    Message,
-    /// PRACK to its 2xx.
-    Prack,
-    /// The time from the INVITE that puts a call on hold to the 2xx of this INVITE.
-    Reinvite,
-    /// SUBSCRIBE to its 2xx.
-    Subscription,
-    /// SUBSCRIBE to the first NOTIFY.
-    Notification,
-    /// The first request to the first response other than 100 from the server that replaced a failed one. No other
-    /// delay of the attempt starts at this request.
-    FailOver,
-    /// From the first question to the DNS to its last answer (RFC 3263 section 4), of attempts that look up their
-    /// server before the first request. No other delay includes this time.
-    Lookup,
+named! {
+    /// A measured delay. It starts with the first transmission of a request and ends with a received message. It includes
+    /// challenges and retransmissions between the two.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+    pub enum Delay {
+        /// REGISTER to its 200: registration request delay of RFC 6076 section 4.1, of successful registrations.
+        Registration = "registration",
+        /// REGISTER to its 200, of removed registrations.
+        Unregistration = "unregistration",
+        /// INVITE to the first provisional response other than 100, of successful calls: the time until the callee rings.
+        Connection = "connection",
+        /// INVITE to the first provisional response other than 100, or else to the 200, of answered calls. Session
+        /// request delay of RFC 6076 section 4.3.1.
+        SessionRequest = "session_request",
+        /// The same delay of refused calls, whose first response may be the refusal. Session request delay of RFC 6076
+        /// section 4.3.2, which must not be combined with that of section 4.3.1.
+        SessionRequestFailed = "session_request_failed",
+        /// From the 200 that the callee sends to the ACK that it receives.
+        AnswerSignal = "answer_signal",
+        /// BYE to its 200: session disconnect delay of RFC 6076 section 4.4, of successful calls.
+        Disconnect = "disconnect",
+        /// BYE to the expiry of timer F, of unanswered BYEs: failed disconnects of RFC 6076 section 4.4, which are counted
+        /// separately.
+        DisconnectFailed = "disconnect_failed",
+        /// BYE to the final response that refused it. RFC 6076 does not define this delay, because the peer that refuses
+        /// the BYE knows that the call is over.
+        DisconnectRefused = "disconnect_refused",
+        /// The 200 of the INVITE to the BYE: session duration time of RFC 6076 section 4.5.
+        SessionDuration = "session_duration",
+        /// INVITE to the 3xx, of calls that should be redirected.
+        Redirect = "redirect",
+        /// INVITE to its 200, plus BYE to its 200: the total signalling time of a call.
+        Total = "total",
+        /// INVITE to its final response, of any status.
+        Invite = "invite",
+        /// CANCEL to the final response of its INVITE.
+        Cancel = "cancel",
+        /// OPTIONS to its 200.
+        Options = "options",
+        /// MESSAGE to its 200.
+        Message = "message",
+        /// PRACK to its 2xx.
+        Prack = "prack",
+        /// The time from the INVITE that puts a call on hold to the 2xx of this INVITE.
+        Reinvite = "reinvite",
+        /// SUBSCRIBE to its 2xx.
+        Subscription = "subscription",
+        /// SUBSCRIBE to the first NOTIFY.
+        Notification = "notification",
+        /// The first request to the first response other than 100 from the server that replaced a failed one. No other
+        /// delay of the attempt starts at this request.
+        FailOver = "fail_over",
+        /// From the first question to the DNS to its last answer (RFC 3263 section 4), of attempts that look up their
+        /// server before the first request. No other delay includes this time.
+        Lookup = "lookup",
+    }
 }
 
 impl Delay {
-    /// All delays.
-    pub const ALL: [Self; 22] = [
-        Self::Registration,
-        Self::Unregistration,
-        Self::Connection,
-        Self::SessionRequest,
-        Self::SessionRequestFailed,
-        Self::AnswerSignal,
-        Self::Disconnect,
-        Self::DisconnectFailed,
-        Self::DisconnectRefused,
-        Self::SessionDuration,
-        Self::Redirect,
-        Self::Total,
-        Self::Invite,
-        Self::Cancel,
-        Self::Options,
-        Self::Message,
-        Self::Prack,
-        Self::Reinvite,
-        Self::Subscription,
-        Self::Notification,
-        Self::FailOver,
-        Self::Lookup,
-    ];
-
-    /// The name in tables and in JSON: `answer_signal`.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Registration => "registration",
-            Self::Unregistration => "unregistration",
-            Self::Connection => "connection",
-            Self::SessionRequest => "session_request",
-            Self::SessionRequestFailed => "session_request_failed",
-            Self::AnswerSignal => "answer_signal",
-            Self::Disconnect => "disconnect",
-            Self::DisconnectFailed => "disconnect_failed",
-            Self::DisconnectRefused => "disconnect_refused",
-            Self::SessionDuration => "session_duration",
-            Self::Redirect => "redirect",
-            Self::Total => "total",
-            Self::Invite => "invite",
-            Self::Cancel => "cancel",
-            Self::Options => "options",
-            Self::Message => "message",
-            Self::Prack => "prack",
-            Self::Reinvite => "reinvite",
-            Self::Subscription => "subscription",
-            Self::Notification => "notification",
-            Self::FailOver => "fail_over",
-            Self::Lookup => "lookup",
-        }
-    }
-
     /// The abbreviation of the delay in RFC 6076. `None` if the RFC does not define it.
     pub const fn rfc_name(self) -> Option<&'static str> {
         match self {

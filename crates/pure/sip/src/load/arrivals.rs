@@ -3,8 +3,8 @@
 use std::fmt;
 use std::str::FromStr;
 
-use netrig_core::setting::{SettingField, SettingForm, SettingForms, SettingValue, SettingWordError};
-use netrig_core::{Duration, Instant, Seeds, SpanDistribution, Stream};
+use netrig_core::setting::{SettingField, SettingForm, SettingForms, SettingWordError};
+use netrig_core::{Duration, Instant, Seeds, SpanDistribution, Stream, setting_texts};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -51,17 +51,8 @@ impl fmt::Display for Gaps {
     }
 }
 
-impl SettingValue for Gaps {
-    const VALUE_NAME: &'static str = "KIND";
-    const SYNTAX: &'static str = "`poisson`, `constant`, `uniform`, or `burst:10` for ten at once";
-
-    fn read(word: &str) -> Result<Self, String> {
-        word.parse()
-    }
-
-    fn word(&self) -> String {
-        self.to_string()
-    }
+setting_texts! {
+    Gaps = "KIND", "`poisson`, `constant`, `uniform`, or `burst:10` for ten at once";
 }
 
 /// A rate of arrivals, 1/s. On a command line with its unit: `1000/s`, `60/min`, `36000/h`.
@@ -93,17 +84,8 @@ impl fmt::Display for ArrivalRate {
     }
 }
 
-impl SettingValue for ArrivalRate {
-    const VALUE_NAME: &'static str = "RATE";
-    const SYNTAX: &'static str = "`1000/s`, `60/min` or `36000/h`";
-
-    fn read(word: &str) -> Result<Self, String> {
-        word.parse()
-    }
-
-    fn word(&self) -> String {
-        self.to_string()
-    }
+setting_texts! {
+    ArrivalRate = "RATE", "`1000/s`, `60/min` or `36000/h`";
 }
 
 /// A setting whose value is a rate as a number, 1/s. It is written like an [`ArrivalRate`].

@@ -11,7 +11,7 @@ impl Keyword {
     fn value(self, setup: &Setup) -> String {
         let version = |is_6: bool| if is_6 { "6" } else { "4" };
         match self {
-            Self::Each(hole) => hole.text().to_owned(),
+            Self::Each(hole) => hole.name().to_owned(),
             Self::Domain => setup.domain.clone(),
             Self::LocalIp => setup.local.ip().to_string(),
             Self::LocalIpType => version(setup.local.is_ipv6()).to_owned(),

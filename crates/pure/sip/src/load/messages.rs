@@ -140,8 +140,8 @@ fn request(
     body: &[u8],
 ) -> Result<Template, TemplateError> {
     let Setup { domain, local, transport, .. } = setup;
-    let [user, peer, remote, target] = [Hole::User, Hole::Peer, Hole::Remote, Hole::Target].map(Hole::text);
-    let routes = format!("Route: {}\r\n", Hole::Routes.text());
+    let [user, peer, remote, target] = [Hole::User, Hole::Peer, Hole::Remote, Hole::Target].map(Hole::name);
+    let routes = format!("Route: {}\r\n", Hole::Routes.name());
     let (uri, to, routes) = match to {
         RequestTarget::Peer => (format!("sip:{peer}@{domain}"), format!("<sip:{peer}@{domain}>"), ""),
         RequestTarget::Elsewhere => (target.to_owned(), format!("<sip:{peer}@{domain}>"), ""),
@@ -157,11 +157,11 @@ fn request(
          From: <sip:{user}@{domain}>;tag={}\r\nTo: {to}\r\nCall-ID: {}\r\nCSeq: {} {method}\r\n\
          Authorization: {}\r\n{more}Content-Length: {}\r\n\r\n{}",
         transport.name(),
-        Hole::Branch.text(),
-        Hole::Tag.text(),
-        Hole::CallId.text(),
-        Hole::CSeq.text(),
-        Hole::Authorization.text(),
+        Hole::Branch.name(),
+        Hole::Tag.name(),
+        Hole::CallId.name(),
+        Hole::CSeq.name(),
+        Hole::Authorization.name(),
         body.len(),
         String::from_utf8_lossy(body),
     );
@@ -185,7 +185,7 @@ const SUPPORTED_WITHOUT_OFFER: &str = "Supported: timer\r\n";
 
 /// A placeholder line for the header fields of the session timer.
 fn session() -> String {
-    format!("X: {}\r\n", Hole::Session.text())
+    format!("X: {}\r\n", Hole::Session.name())
 }
 
 /// The event package of subscriptions.
@@ -207,7 +207,7 @@ impl Requests {
         let invite = |description: &[u8]| within(Step::ReInvite, Method::Invite, &updating, description);
         let places = (2..=setup.options.contacts).map(|place| own_contact(setup, place));
         let registering = places.fold(own.clone(), |lines, place| lines + &place) + &expires();
-        let acknowledged = format!("RAck: {}\r\n", Hole::Reliable.text());
+        let acknowledged = format!("RAck: {}\r\n", Hole::Reliable.name());
         Ok(Self {
             register: request(
                 setup,
@@ -238,11 +238,11 @@ impl Requests {
 
 /// The `Contact` of requests that create or change a dialog.
 fn own_contact(setup: &Setup, place: u8) -> String {
-    format!("Contact: <{}>\r\n", setup.contact(Hole::User.text(), place))
+    format!("Contact: <{}>\r\n", setup.contact(Hole::User.name(), place))
 }
 
 fn expires() -> String {
-    format!("Expires: {}\r\n", Hole::Expires.text())
+    format!("Expires: {}\r\n", Hole::Expires.name())
 }
 
 fn subscribing(setup: &Setup) -> String {
@@ -309,7 +309,7 @@ impl Responses {
             format!(
                 "SIP/2.0 {status} {}\r\nX: {}\r\n{more}Content-Length: {}\r\n\r\n{}",
                 status.reason(),
-                Hole::Copied.text(),
+                Hole::Copied.name(),
                 body.len(),
                 String::from_utf8_lossy(body),
             )
@@ -321,8 +321,8 @@ impl Responses {
             let more = described(&format!("{own}{more}"), description);
             own_template(setup, step, text_of(status, &more, description))
         };
-        let reliably = format!("Require: 100rel\r\nRSeq: {}\r\n", Hole::Reliable.text());
-        let expires = format!("Expires: {}\r\n", Hole::Expires.text());
+        let reliably = format!("Require: 100rel\r\nRSeq: {}\r\n", Hole::Reliable.name());
+        let expires = format!("Expires: {}\r\n", Hole::Expires.name());
         let plain = |status| response(status, "", b"");
         let accepting = |description: &[u8]| {
             within(Step::Answer, Status::OK, &format!("{ALLOW}{SUPPORTED}{}", session()), description)
@@ -384,20 +384,20 @@ impl CalleeRequests {
             format!(
                 "{method} {} SIP/2.0\r\nVia: SIP/2.0/{} {local};rport;branch={}\r\nMax-Forwards: 70\r\nRoute: {}\r\n\
                  From: {}\r\nTo: {}\r\nCall-ID: {}\r\nCSeq: {} {method}\r\n{more}Content-Length: {}\r\n\r\n{}",
-                Hole::Target.text(),
+                Hole::Target.name(),
                 transport.name(),
-                Hole::Branch.text(),
-                Hole::Routes.text(),
-                Hole::Local.text(),
-                Hole::Remote.text(),
-                Hole::CallId.text(),
-                Hole::CSeq.text(),
+                Hole::Branch.name(),
+                Hole::Routes.name(),
+                Hole::Local.name(),
+                Hole::Remote.name(),
+                Hole::CallId.name(),
+                Hole::CSeq.name(),
                 body.len(),
                 String::from_utf8_lossy(body),
             )
         };
         let request = |method: Method, more: &str, body: &[u8]| template(text_of(method, more, body));
-        let noticing = format!("{contact}X: {}\r\n", Hole::Copied.text());
+        let noticing = format!("{contact}X: {}\r\n", Hole::Copied.name());
         let refreshing = format!("{contact}{ALLOW}{SUPPORTED}{}", session());
         Ok(Self {
             notify: own_template(setup, Step::Notify, text_of(Method::Notify, &noticing, b""))?,

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use netrig_core::named;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -36,57 +37,44 @@ static KEPT: [Name; 18] = [
 /// Maximum length of all texts of one message together, bytes. A message must fit into a datagram.
 const LONGEST_TEXT: usize = 60_000;
 
-/// Declares the kinds of messages, each with its name and description.
-macro_rules! steps {
-    ($($(#[doc = $about:literal])+ $step:ident = $name:literal;)+) => {
-        /// A kind of message of the built-in scenarios.
-        #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-        pub enum MessageStep {
-            $($(#[doc = $about])+ #[serde(rename = $name)] $step,)+
-        }
-
-        impl MessageStep {
-            /// The name in files: `re-invite`.
-            pub const fn name(self) -> &'static str {
-                match self { $(Self::$step => $name,)+ }
-            }
-        }
-    };
-}
-
-steps! {
-    /// REGISTER.
-    Register = "register";
-    /// The INVITE that begins a call.
-    Invite = "invite";
-    /// An INVITE of the caller within the dialog: hold, resumption, refresh.
-    ReInvite = "re-invite";
-    /// UPDATE of the caller.
-    Update = "update";
-    /// CANCEL.
-    Cancel = "cancel";
-    /// PRACK.
-    Prack = "prack";
-    /// ACK of a 2xx.
-    Ack = "ack";
-    /// BYE of the caller.
-    Bye = "bye";
-    /// OPTIONS.
-    Options = "options";
-    /// MESSAGE.
-    Message = "message";
-    /// Each SUBSCRIBE of a subscription.
-    Subscribe = "subscribe";
-    /// NOTIFY of a peer.
-    Notify = "notify";
-    /// 180 of a peer.
-    Ringing = "ringing";
-    /// 183 of a peer.
-    Progress = "progress";
-    /// 200 to an INVITE.
-    Answer = "answer";
-    /// 486 of a peer.
-    Refusal = "refusal";
+named! {
+    /// A kind of message of the built-in scenarios.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+    #[serde(rename_all = "kebab-case")]
+    pub enum MessageStep {
+        /// REGISTER.
+        Register = "register",
+        /// The INVITE that begins a call.
+        Invite = "invite",
+        /// An INVITE of the caller within the dialog: hold, resumption, refresh.
+        ReInvite = "re-invite",
+        /// UPDATE of the caller.
+        Update = "update",
+        /// CANCEL.
+        Cancel = "cancel",
+        /// PRACK.
+        Prack = "prack",
+        /// ACK of a 2xx.
+        Ack = "ack",
+        /// BYE of the caller.
+        Bye = "bye",
+        /// OPTIONS.
+        Options = "options",
+        /// MESSAGE.
+        Message = "message",
+        /// Each SUBSCRIBE of a subscription.
+        Subscribe = "subscribe",
+        /// NOTIFY of a peer.
+        Notify = "notify",
+        /// 180 of a peer.
+        Ringing = "ringing",
+        /// 183 of a peer.
+        Progress = "progress",
+        /// 200 to an INVITE.
+        Answer = "answer",
+        /// 486 of a peer.
+        Refusal = "refusal",
+    }
 }
 
 /// A change of one kind of message of the built-in scenarios.

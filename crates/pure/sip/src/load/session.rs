@@ -64,7 +64,7 @@ pub(super) fn changed(description: &[u8], direction: MediaDirection) -> Vec<u8> 
         let mut words = line.splitn(4, |byte| *byte == b' ');
         match [(); 4].map(|()| words.next()) {
             [Some(user), Some(session), Some(_), Some(rest)] if user.starts_with(b"o=") => {
-                let version = Hole::Body.text().as_bytes();
+                let version = Hole::Body.name().as_bytes();
                 out.extend_from_slice(&[user, session, version, rest].join(&b" "[..]));
             }
             _ => out.extend_from_slice(line),
@@ -87,7 +87,7 @@ mod tests {
     #[test]
     fn a_changed_description_has_another_version_and_one_direction() {
         let text = String::from_utf8(changed(OFFER, MediaDirection::SendOnly)).unwrap_or_default();
-        let version = Hole::Body.text();
+        let version = Hole::Body.name();
         assert_eq!(
             text,
             format!(

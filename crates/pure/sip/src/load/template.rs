@@ -1,93 +1,56 @@
 //! Messages that are prepared once and written many times.
 //!
-//! A [`Template`] is made of a strict [`Message`] with [`Hole::text`] wherever a call has its own value. Writing it
+//! A [`Template`] is made of a strict [`Message`] with [`Hole::name`] wherever a call has its own value. Writing it
 //! copies the fixed bytes between the holes and the [`HoleValues`]. Writing checks nothing: a message is correct if its
 //! template and its values are correct.
 
 use bytes::Bytes;
+use netrig_core::named;
 
 use crate::Message;
 use crate::digits::Decimal;
 
-/// A variable part of a template.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Hole {
-    /// `Call-ID`.
-    CallId,
-    /// The branch of the own `Via`.
-    Branch,
-    /// The tag of this side.
-    Tag,
-    /// The name of the sending user.
-    User,
-    /// The name of the called user.
-    Peer,
-    /// The number of `CSeq`.
-    CSeq,
-    /// A Request-URI. The message has the URI `hole:target` in its place.
-    Target,
-    /// A whole value of `To` or `From`: that of the other side as it was received.
-    Remote,
-    /// A whole value of `From`: that of this side.
-    Local,
-    /// The number in `Expires`, s.
-    Expires,
-    /// The number in `RSeq`, or the value of `RAck`.
-    Reliable,
-    /// A part of the body: the version of a session description.
-    Body,
-    /// Header fields as whole lines: the `Route` fields of a dialog.
-    Routes,
-    /// A header field as a whole line: `Authorization` or `Proxy-Authorization`.
-    Authorization,
-    /// Header fields as whole lines: those that a response copies from its request.
-    Copied,
-    /// Header fields as whole lines: the session timer (RFC 4028).
-    Session,
+named! {
+    /// A variable part of a template. Its name is its placeholder in the message that a template is made of. No other text
+    /// of a message contains it.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub enum Hole {
+        /// `Call-ID`.
+        CallId = "0hole-call-id0",
+        /// The branch of the own `Via`.
+        Branch = "0hole-branch0",
+        /// The tag of this side.
+        Tag = "0hole-tag0",
+        /// The name of the sending user.
+        User = "0hole-user0",
+        /// The name of the called user.
+        Peer = "0hole-peer0",
+        /// The number of `CSeq`.
+        CSeq = "0hole-cseq0",
+        /// A Request-URI. The message has the URI `hole:target` in its place.
+        Target = "hole:target",
+        /// A whole value of `To` or `From`: that of the other side as it was received.
+        Remote = "0hole-remote0",
+        /// A whole value of `From`: that of this side.
+        Local = "0hole-local0",
+        /// The number in `Expires`, s.
+        Expires = "0hole-expires0",
+        /// The number in `RSeq`, or the value of `RAck`.
+        Reliable = "0hole-reliable0",
+        /// A part of the body: the version of a session description.
+        Body = "0hole-body0",
+        /// Header fields as whole lines: the `Route` fields of a dialog.
+        Routes = "0hole-routes0",
+        /// A header field as a whole line: `Authorization` or `Proxy-Authorization`.
+        Authorization = "0hole-authorization0",
+        /// Header fields as whole lines: those that a response copies from its request.
+        Copied = "0hole-copied0",
+        /// Header fields as whole lines: the session timer (RFC 4028).
+        Session = "0hole-session0",
+    }
 }
 
 impl Hole {
-    const ALL: [Self; 16] = [
-        Self::CallId,
-        Self::Branch,
-        Self::Tag,
-        Self::User,
-        Self::Peer,
-        Self::CSeq,
-        Self::Target,
-        Self::Remote,
-        Self::Local,
-        Self::Expires,
-        Self::Reliable,
-        Self::Body,
-        Self::Routes,
-        Self::Authorization,
-        Self::Copied,
-        Self::Session,
-    ];
-
-    /// Placeholder in the message that a template is made of. No other text of a message contains it.
-    pub const fn text(self) -> &'static str {
-        match self {
-            Self::CallId => "0hole-call-id0",
-            Self::Branch => "0hole-branch0",
-            Self::Tag => "0hole-tag0",
-            Self::User => "0hole-user0",
-            Self::Peer => "0hole-peer0",
-            Self::CSeq => "0hole-cseq0",
-            Self::Target => "hole:target",
-            Self::Remote => "0hole-remote0",
-            Self::Local => "0hole-local0",
-            Self::Expires => "0hole-expires0",
-            Self::Reliable => "0hole-reliable0",
-            Self::Body => "0hole-body0",
-            Self::Routes => "0hole-routes0",
-            Self::Authorization => "0hole-authorization0",
-            Self::Copied => "0hole-copied0",
-            Self::Session => "0hole-session0",
-        }
-    }
-
     /// Whether it is filled with whole lines, including their field names and line ends.
     const fn is_lines(self) -> bool {
         matches!(self, Self::Routes | Self::Authorization | Self::Copied | Self::Session)
@@ -171,7 +134,7 @@ impl Template {
         Ok(Self {
             fixed: cutter.fixed.into(),
             pieces: cutter.pieces.into(),
-            body: body - in_body.iter().map(|hole| hole.text().len()).sum::<usize>(),
+            body: body - in_body.iter().map(|hole| hole.name().len()).sum::<usize>(),
             in_body,
         })
     }
@@ -222,11 +185,11 @@ impl Cutter<'_> {
     fn holes(&self, head: usize) -> Result<Vec<Cut>, TemplateError> {
         let mut found = Vec::new();
         for hole in Hole::ALL {
-            for start in memchr::memmem::find_iter(self.message, hole.text()) {
-                let end = start + hole.text().len();
+            for start in memchr::memmem::find_iter(self.message, hole.name()) {
+                let end = start + hole.name().len();
                 match hole {
                     _ if hole.is_lines() && start >= head => {
-                        return Err(TemplateError::InTheBody(hole.text()));
+                        return Err(TemplateError::InTheBody(hole.name()));
                     }
                     _ if hole.is_lines() => found.push(self.lines(start, end, hole)?),
                     _ => found.push((start, end, TemplatePiece::Hole(hole))),
@@ -248,7 +211,7 @@ impl Cutter<'_> {
             before.ends_with(b": ") && memchr::memchr(b':', &before[line..]) == Some(start - line - 2);
         match line_end {
             Some(line_end) if is_alone => Ok((line, end + line_end.len(), TemplatePiece::Hole(hole))),
-            _ => Err(TemplateError::NotALine(hole.text())),
+            _ => Err(TemplateError::NotALine(hole.name())),
         }
     }
 

@@ -10,7 +10,7 @@ mod zone;
 use std::collections::{BTreeMap, VecDeque};
 use std::net::{IpAddr, SocketAddr};
 
-use netrig_core::Stream;
+use netrig_core::{Stream, named};
 
 use crate::header::Transport;
 use crate::server::{Source, transport_of};
@@ -33,17 +33,19 @@ pub struct Question {
     pub name: String,
 }
 
-/// A type of DNS records.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Kind {
-    /// Services of a domain (RFC 3403).
-    Naptr,
-    /// Hosts of a service (RFC 2782).
-    Srv,
-    /// IPv4 addresses.
-    A,
-    /// IPv6 addresses.
-    Aaaa,
+named! {
+    /// A type of DNS records.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+    pub enum Kind {
+        /// Services of a domain (RFC 3403).
+        Naptr = "NAPTR",
+        /// Hosts of a service (RFC 2782).
+        Srv = "SRV",
+        /// IPv4 addresses.
+        A = "A",
+        /// IPv6 addresses.
+        Aaaa = "AAAA",
+    }
 }
 
 /// The records of an answer. They are empty if the name has no records of this type, if it does not exist, or if there

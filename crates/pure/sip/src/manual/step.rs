@@ -1,58 +1,35 @@
 //! The kinds of requests that a person can send.
 
-use std::fmt;
 use std::str::FromStr;
+
+use netrig_core::named;
 
 use crate::Method;
 
-/// A kind of request that a person can send.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Step {
-    /// REGISTER of the caller.
-    Register,
-    /// INVITE that begins a call.
-    Invite,
-    /// ACK of the 2xx to the last INVITE.
-    Ack,
-    /// CANCEL of an unanswered INVITE.
-    Cancel,
-    /// INVITE within the call.
-    ReInvite,
-    /// BYE.
-    Bye,
-    /// OPTIONS.
-    Options,
-    /// MESSAGE.
-    Message,
+named! {
+    /// A kind of request that a person can send.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+    pub enum Step {
+        /// REGISTER of the caller.
+        Register = "register",
+        /// INVITE that begins a call.
+        Invite = "invite",
+        /// ACK of the 2xx to the last INVITE.
+        Ack = "ack",
+        /// CANCEL of an unanswered INVITE.
+        Cancel = "cancel",
+        /// INVITE within the call.
+        ReInvite = "re-invite",
+        /// BYE.
+        Bye = "bye",
+        /// OPTIONS.
+        Options = "options",
+        /// MESSAGE.
+        Message = "message",
+    }
 }
 
 impl Step {
-    /// All kinds.
-    pub const ALL: [Self; 8] = [
-        Self::Register,
-        Self::Invite,
-        Self::Ack,
-        Self::Cancel,
-        Self::ReInvite,
-        Self::Bye,
-        Self::Options,
-        Self::Message,
-    ];
-
-    /// The name in scripts: `re-invite`.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Register => "register",
-            Self::Invite => "invite",
-            Self::Ack => "ack",
-            Self::Cancel => "cancel",
-            Self::ReInvite => "re-invite",
-            Self::Bye => "bye",
-            Self::Options => "options",
-            Self::Message => "message",
-        }
-    }
-
     /// The method of the request.
     pub const fn method(self) -> Method {
         match self {
@@ -64,12 +41,6 @@ impl Step {
             Self::Options => Method::Options,
             Self::Message => Method::Message,
         }
-    }
-}
-
-impl fmt::Display for Step {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.name())
     }
 }
 

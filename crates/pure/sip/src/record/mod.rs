@@ -5,7 +5,7 @@
 
 mod token;
 
-use netrig_core::{Duration, Instant};
+use netrig_core::{Duration, Instant, named};
 
 pub use self::token::{CalleeAction, Owner, Token};
 pub(crate) use self::token::{acknowledgement, number_of, server_of, transaction};
@@ -162,70 +162,50 @@ pub enum Side {
     Registrant,
 }
 
-/// A kind of attempt.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum What {
-    /// A registration by the load, of an unregistered or a registered user.
-    Register,
-    /// An automatic renewal before the registration expires.
-    Renew,
-    /// The removal of a registration.
-    Unregister,
-    /// A call that is answered and hung up.
-    Call,
-    /// A call with a session description in a 183.
-    EarlyMedia,
-    /// A call whose offer comes from the callee.
-    DelayedOffer,
-    /// A call that is put on hold and resumed.
-    Reinvite,
-    /// A call with reliable provisional responses (RFC 3262).
-    Prack,
-    /// A call that several contacts answer.
-    Fork,
-    /// A call that is cancelled.
-    Cancel,
-    /// A call that the callee refuses.
-    Busy,
-    /// A call that is not answered.
-    NoAnswer,
-    /// A call that is redirected.
-    Redirect,
-    /// OPTIONS.
-    Options,
-    /// MESSAGE.
-    Message,
-    /// A whole subscription (RFC 6665).
-    Subscribe,
-    /// A subscription at its notifier.
-    Notify,
-    /// A call at its callee.
-    Answer,
+named! {
+    /// A kind of attempt.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+    pub enum What {
+        /// A registration by the load, of an unregistered or a registered user.
+        Register = "register",
+        /// An automatic renewal before the registration expires.
+        Renew = "renew",
+        /// The removal of a registration.
+        Unregister = "unregister",
+        /// A call that is answered and hung up.
+        Call = "call",
+        /// A call with a session description in a 183.
+        EarlyMedia = "early-media",
+        /// A call whose offer comes from the callee.
+        DelayedOffer = "delayed-offer",
+        /// A call that is put on hold and resumed.
+        Reinvite = "re-invite",
+        /// A call with reliable provisional responses (RFC 3262).
+        Prack = "prack",
+        /// A call that several contacts answer.
+        Fork = "fork",
+        /// A call that is cancelled.
+        Cancel = "cancel",
+        /// A call that the callee refuses.
+        Busy = "busy",
+        /// A call that is not answered.
+        NoAnswer = "no-answer",
+        /// A call that is redirected.
+        Redirect = "redirect",
+        /// OPTIONS.
+        Options = "options",
+        /// MESSAGE.
+        Message = "message",
+        /// A whole subscription (RFC 6665).
+        Subscribe = "subscribe",
+        /// A subscription at its notifier.
+        Notify = "notify",
+        /// A call at its callee.
+        Answer = "answer",
+    }
 }
 
 impl What {
-    /// All kinds.
-    pub const ALL: [Self; 18] = [
-        Self::Register,
-        Self::Renew,
-        Self::Unregister,
-        Self::Call,
-        Self::EarlyMedia,
-        Self::DelayedOffer,
-        Self::Reinvite,
-        Self::Prack,
-        Self::Fork,
-        Self::Cancel,
-        Self::Busy,
-        Self::NoAnswer,
-        Self::Redirect,
-        Self::Options,
-        Self::Message,
-        Self::Subscribe,
-        Self::Notify,
-        Self::Answer,
-    ];
-
     /// Whether the start of the attempt is counted when its record is counted: the machines or other user agents start
     /// it, not the schedule.
     pub const fn is_unasked(self) -> bool {

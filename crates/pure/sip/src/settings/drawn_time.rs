@@ -4,8 +4,7 @@ use std::borrow::Cow;
 use std::fmt;
 use std::str::FromStr;
 
-use netrig_core::setting::SettingValue;
-use netrig_core::{DistributionError, Duration, ParseDistributionError, SpanDistribution};
+use netrig_core::{DistributionError, Duration, ParseDistributionError, SpanDistribution, setting_texts};
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 
@@ -55,18 +54,9 @@ impl fmt::Display for DrawnTime {
     }
 }
 
-impl SettingValue for DrawnTime {
-    const VALUE_NAME: &'static str = "TIME";
-    const SYNTAX: &'static str = "`30s`, or drawn: `exponential:30s`, `uniform:10s..50s`, `pareto:30s,1.5` (mean, shape), \
+setting_texts! {
+    DrawnTime = "TIME", "`30s`, or drawn: `exponential:30s`, `uniform:10s..50s`, `pareto:30s,1.5` (mean, shape), \
         `lognormal:90s,1` (mean, deviation of the logarithm)";
-
-    fn read(word: &str) -> Result<Self, String> {
-        word.parse().map_err(|error: ParseDistributionError| error.to_string())
-    }
-
-    fn word(&self) -> String {
-        self.to_string()
-    }
 }
 
 impl Serialize for DrawnTime {

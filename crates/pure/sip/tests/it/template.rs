@@ -8,7 +8,7 @@ use netrig_sip::{Message, Name, ParseError};
 
 /// An INVITE with a hole of every kind except `Copied`.
 fn invite() -> Message {
-    let hole = Hole::text;
+    let hole = Hole::name;
     let body = format!("v=0\r\no={}\r\n", hole(Hole::Body));
     let text = format!(
         "INVITE {} SIP/2.0\r\nVia: SIP/2.0/UDP 192.0.2.1:5060;branch=z9hG4bK{};rport\r\nMax-Forwards: 70\r\n\
@@ -75,14 +75,14 @@ fn what_is_written_is_right() {
 #[test]
 fn holes_stand_where_they_can() {
     let mut message = invite();
-    message.headers_mut().set(Name::Route, format!("<sip:x>, {}", Hole::Routes.text()));
-    assert_eq!(Template::new(&message).unwrap_err(), TemplateError::NotALine(Hole::Routes.text()));
-    let text = format!("BYE sip:a SIP/2.0\r\nl: 10\r\n\r\n{}", Hole::Tag.text());
+    message.headers_mut().set(Name::Route, format!("<sip:x>, {}", Hole::Routes.name()));
+    assert_eq!(Template::new(&message).unwrap_err(), TemplateError::NotALine(Hole::Routes.name()));
+    let text = format!("BYE sip:a SIP/2.0\r\nl: 10\r\n\r\n{}", Hole::Tag.name());
     let message = Message::parse(&Bytes::from(text)).unwrap();
     assert_eq!(Message::parse(&message.to_bytes()).unwrap().body().len(), 10);
-    let text = format!("BYE sip:a SIP/2.0\r\n\r\n{}", Hole::Routes.text());
+    let text = format!("BYE sip:a SIP/2.0\r\n\r\n{}", Hole::Routes.name());
     let message = Message::parse(&Bytes::from(text)).unwrap();
-    assert_eq!(Template::new(&message).unwrap_err(), TemplateError::InTheBody(Hole::Routes.text()));
+    assert_eq!(Template::new(&message).unwrap_err(), TemplateError::InTheBody(Hole::Routes.name()));
 }
 
 /// Each fault breaks the rule that it names and no other. Without a fault no rule is broken.

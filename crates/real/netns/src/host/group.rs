@@ -5,6 +5,7 @@ use std::io;
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 
+use netrig_core::named;
 use netrig_experiment::Node;
 use netrig_host::control_group::{self, throttled_in};
 use netrig_host::proc;
@@ -48,19 +49,12 @@ impl NodeLimits {
     }
 }
 
-/// A controller of control groups.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum CgroupController {
-    Cpu,
-    Memory,
-}
-
-impl CgroupController {
-    const fn name(self) -> &'static str {
-        match self {
-            Self::Cpu => "cpu",
-            Self::Memory => "memory",
-        }
+named! {
+    /// A controller of control groups.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    enum CgroupController {
+        Cpu = "cpu",
+        Memory = "memory",
     }
 }
 

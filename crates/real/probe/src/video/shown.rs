@@ -2,6 +2,7 @@
 
 use std::ops::Range;
 
+use netrig_core::named;
 use netrig_traffic::Clip;
 use netrig_traffic::rtp::{AccessUnit, Assembler, Packet};
 use serde::Serialize;
@@ -10,16 +11,18 @@ use super::decode::{VideoFrame, decode};
 use super::quality::{psnr_db, ssim};
 use crate::{ProbeError, ProbeResult};
 
-/// How a picture was shown.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "lowercase")]
-pub enum PictureState {
-    /// As it was sent.
-    Intact,
-    /// Decoded, but different from the sent picture.
-    Impaired,
-    /// Not decoded: the previous decoded picture was shown, or a black one before the first.
-    Frozen,
+named! {
+    /// How a picture was shown.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+    #[serde(rename_all = "lowercase")]
+    pub enum PictureState {
+        /// As it was sent.
+        Intact = "intact",
+        /// Decoded, but different from the sent picture.
+        Impaired = "impaired",
+        /// Not decoded: the previous decoded picture was shown, or a black one before the first.
+        Frozen = "frozen",
+    }
 }
 
 /// One picture as a viewer saw it.

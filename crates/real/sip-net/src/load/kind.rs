@@ -78,30 +78,6 @@ impl TimeLimit {
     }
 }
 
-/// The name of an attempt in tables and documents.
-pub const fn attempt_name(what: What) -> &'static str {
-    match what {
-        What::Register => "register",
-        What::Renew => "renew",
-        What::Unregister => "unregister",
-        What::Call => "call",
-        What::EarlyMedia => "early-media",
-        What::DelayedOffer => "delayed-offer",
-        What::Reinvite => "re-invite",
-        What::Prack => "prack",
-        What::Fork => "fork",
-        What::Cancel => "cancel",
-        What::Busy => "busy",
-        What::NoAnswer => "no-answer",
-        What::Redirect => "redirect",
-        What::Options => "options",
-        What::Message => "message",
-        What::Subscribe => "subscribe",
-        What::Notify => "notify",
-        What::Answer => "answer",
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;

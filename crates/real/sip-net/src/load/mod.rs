@@ -37,7 +37,7 @@ mod wire;
 
 pub use answering::{AnswerReport, Answering, answer};
 pub use control::{Control, Intervention, SPEEDS, Steering};
-pub use kind::{FailureKind, TimeLimit, attempt_name};
+pub use kind::{FailureKind, TimeLimit};
 pub use offered::{Offered, pace_words};
 pub use order::{Carrier, LoadError, LoadOrder, LoadTls, Reconnecting, Span};
 pub use report::{

@@ -9,7 +9,6 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::kind::attempt_name;
 use super::order::LoadOrder;
 
 /// A description of the offered load.
@@ -117,7 +116,7 @@ fn shares(plan: &Plan) -> BTreeMap<String, f64> {
     let name = |work| match work {
         // Its record does not differ from that of a first registration.
         Work::ReRegister => "re-register",
-        other => attempt_name(other.what()),
+        other => other.what().name(),
     };
     if plan.mix.is_empty() {
         return BTreeMap::from([(name(plan.work).to_owned(), 1.0)]);

@@ -6,8 +6,7 @@ use std::net::SocketAddr;
 use std::str::FromStr;
 use std::sync::Arc;
 
-use netrig_core::setting::SettingValue;
-use netrig_core::{Duration, Instant};
+use netrig_core::{Duration, Instant, setting_texts};
 use netrig_sip::header::Transport;
 use netrig_sip::load::{Plan, PlanError, TemplateError};
 use netrig_sip::location::Kind;
@@ -57,17 +56,8 @@ impl fmt::Display for Reconnecting {
     }
 }
 
-impl SettingValue for Reconnecting {
-    const VALUE_NAME: &'static str = "DELAY";
-    const SYNTAX: &'static str = "a time, or `never` in this load";
-
-    fn read(word: &str) -> Result<Self, String> {
-        word.parse()
-    }
-
-    fn word(&self) -> String {
-        self.to_string()
-    }
+setting_texts! {
+    Reconnecting = "DELAY", "a time, or `never` in this load";
 }
 
 /// The transport of messages.

@@ -10,7 +10,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::control::Intervention;
-use super::kind::{FailureKind, TimeLimit, attempt_name};
+use super::kind::{FailureKind, TimeLimit};
 use super::offered::Offered;
 use super::order::LoadOrder;
 use super::tester::TesterSecond;
@@ -284,7 +284,7 @@ impl LoadReport {
 
     /// The outcomes of a kind of attempt.
     pub fn outcome(&self, what: What) -> Option<&OutcomeRow> {
-        self.outcomes.iter().find(|row| row.what == attempt_name(what))
+        self.outcomes.iter().find(|row| row.what == what.name())
     }
 
     /// A delay, if it has values.
@@ -395,7 +395,7 @@ pub(super) fn outcomes(tally: &Tally) -> Vec<OutcomeRow> {
     let rows = What::ALL.into_iter().map(|what| (what, tally.outcomes(what)));
     rows.filter(|(_, outcomes)| outcomes.begun > 0)
         .map(|(what, outcomes)| OutcomeRow {
-            what: attempt_name(what),
+            what: what.name(),
             begun: outcomes.begun,
             succeeded: outcomes.succeeded,
             failed: outcomes.failed,
@@ -407,7 +407,7 @@ pub(super) fn outcomes(tally: &Tally) -> Vec<OutcomeRow> {
 
 pub(super) fn failures(tally: &Tally) -> Vec<FailureRow> {
     let row = |(what, failure, count): (What, Failure, _)| FailureRow {
-        what: attempt_name(what),
+        what: what.name(),
         kind: failure.into(),
         why: failure.to_string(),
         limit: TimeLimit::of(what, failure),
@@ -459,7 +459,7 @@ fn threshold(verdict: &ThresholdVerdict, statistic: &'static str) -> ThresholdRo
             ThresholdRow { name: delay.name().to_owned(), statistic, unit: "us", was, bound, kept }
         }
         ThresholdVerdict::Success { what, was, least } => ThresholdRow {
-            name: attempt_name(what).to_owned(),
+            name: what.name().to_owned(),
             statistic: "success",
             unit: "1",
             was,

@@ -5,19 +5,22 @@ use std::fmt;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use netrig_core::named;
 use netrig_core::number::{counted, time};
 use netrig_sip::index::DelayStatistic;
 
-/// The outcome of a step at its rate.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "kebab-case")]
-pub enum StepOutcome {
-    /// The server sustains the rate.
-    Passed,
-    /// The server does not sustain the rate.
-    Failed,
-    /// No verdict: the tester was the limit, the machine stalled, or the step was cut short.
-    Invalid,
+named! {
+    /// The outcome of a step at its rate.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+    #[serde(rename_all = "kebab-case")]
+    pub enum StepOutcome {
+        /// The server sustains the rate.
+        Passed = "passed",
+        /// The server does not sustain the rate.
+        Failed = "failed",
+        /// No verdict: the tester was the limit, the machine stalled, or the step was cut short.
+        Invalid = "invalid",
+    }
 }
 
 /// The outcome of a step, and its reason.
@@ -120,16 +123,6 @@ impl StepDecision {
 
     pub(super) const fn invalid(reason: StepReason) -> Self {
         Self { outcome: StepOutcome::Invalid, reason }
-    }
-}
-
-impl fmt::Display for StepOutcome {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(match self {
-            Self::Passed => "passed",
-            Self::Failed => "failed",
-            Self::Invalid => "invalid",
-        })
     }
 }
 

@@ -1,7 +1,6 @@
 //! A step of a search (calls at one rate, its purpose and its criterion), and the pause between two steps.
 
-use std::fmt;
-
+use netrig_core::named;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -38,27 +37,29 @@ pub struct StepPause {
     pub after: f64,
 }
 
-/// The purpose of a step.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "kebab-case")]
-#[schemars(rename = "Purpose")]
-pub enum StepPurpose {
-    /// Find a rate that passes and one that fails.
-    Ramp,
-    /// Bisect the interval that remains after the steps so far.
-    Between,
-    /// Check whether the only rate that failed fails again.
-    Recheck,
-    /// Check whether the upper end of the interval fails.
-    UpperEnd,
-    /// Check whether a rate holds in a long step.
-    Confirmation,
-    /// Check whether the server has recovered.
-    Recovery,
-    /// RFC 7502: `send_traffic`.
-    Traffic,
-    /// TS 186 008: the next step of load.
-    Load,
+named! {
+    /// The purpose of a step.
+    #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+    #[serde(rename_all = "kebab-case")]
+    #[schemars(rename = "Purpose")]
+    pub enum StepPurpose {
+        /// Find a rate that passes and one that fails.
+        Ramp = "ramp",
+        /// Bisect the interval that remains after the steps so far.
+        Between = "bisection",
+        /// Check whether the only rate that failed fails again.
+        Recheck = "recheck of the failed rate",
+        /// Check whether the upper end of the interval fails.
+        UpperEnd = "check of the upper end",
+        /// Check whether a rate holds in a long step.
+        Confirmation = "confirmation in a long step",
+        /// Check whether the server has recovered.
+        Recovery = "recovery check",
+        /// RFC 7502: `send_traffic`.
+        Traffic = "send_traffic of RFC 7502",
+        /// TS 186 008: the next step of load.
+        Load = "load step",
+    }
 }
 
 /// The rule that decides a step.
@@ -102,20 +103,5 @@ impl StepPurpose {
     /// Whether the step checks only if the server has recovered.
     pub const fn is_probe(self) -> bool {
         matches!(self, Self::Recovery)
-    }
-}
-
-impl fmt::Display for StepPurpose {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Ramp => f.write_str("ramp"),
-            Self::Between => f.write_str("bisection"),
-            Self::Recheck => f.write_str("recheck of the failed rate"),
-            Self::UpperEnd => f.write_str("check of the upper end"),
-            Self::Confirmation => f.write_str("confirmation in a long step"),
-            Self::Recovery => f.write_str("recovery check"),
-            Self::Traffic => f.write_str("send_traffic of RFC 7502"),
-            Self::Load => f.write_str("load step"),
-        }
     }
 }

@@ -8,7 +8,7 @@ use netrig_core::Seeds;
 use netrig_host::StoppableThread;
 use netrig_host::socket::SocketError;
 use netrig_sip::header::Transport;
-use netrig_sip::location::{Kind, ZoneError};
+use netrig_sip::location::ZoneError;
 use netrig_sip_net::ListeningPoint;
 use netrig_sip_net::dns::{LiveZone, NameServer, NameServerOrder, RecordedQuestion};
 
@@ -89,21 +89,11 @@ impl TesterNames {
     }
 }
 
-/// The record type in the notation of the DNS.
-pub(super) const fn record_type(kind: Kind) -> &'static str {
-    match kind {
-        Kind::Naptr => "NAPTR",
-        Kind::Srv => "SRV",
-        Kind::A => "A",
-        Kind::Aaaa => "AAAA",
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use std::net::UdpSocket;
 
-    use netrig_sip::location::{Question, Records};
+    use netrig_sip::location::{Kind, Question, Records};
     use netrig_sip_net::dns::message::{Reading, query, read};
 
     use super::*;
@@ -129,10 +119,8 @@ mod tests {
         assert!(matches!(ask(Kind::Naptr, "a.conform.test"), Reading::Nothing(_)));
         assert!(matches!(ask(Kind::A, "aa.conform.test"), Reading::Nothing(_)));
         let asked = names.questions(&["a.conform.test".to_owned()]);
-        let questions: Vec<_> = asked
-            .iter()
-            .map(|asked| (record_type(asked.question.kind), asked.records, asked.transport))
-            .collect();
+        let questions: Vec<_> =
+            asked.iter().map(|asked| (asked.question.kind.name(), asked.records, asked.transport)).collect();
         let udp = Transport::Udp;
         assert_eq!(questions, [("A", Some(1), udp), ("SRV", Some(1), udp), ("NAPTR", Some(0), udp)]);
         assert_eq!(names.questions(&["aa.conform.test".to_owned()])[0].records, None);

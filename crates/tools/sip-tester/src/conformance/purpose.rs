@@ -74,11 +74,10 @@ macro_rules! purposes {
             procedure: $procedure,
         },)+)+];
     };
-    ($role:ident $prefix:literal of $subject:path; $($group:literal { $($id:literal $level:ident $section:literal $requirement:literal => $procedure:path
+    ($role:ident $prefix:literal of $subject:path; $($group:literal { $($id:literal $level:ident $section:literal $requirement:literal => $procedure:expr
         $(, over $carrier:ident)? $(, in $basic:ident)?;)+ })+) => {
         purposes! { $role $prefix; $($group { $($id $level $section $requirement => |case| {
-            $crate::conformance::purposes::requires_an_answer(case, $subject)?;
-            $procedure(case, $subject)
+            $crate::conformance::purposes::tried(case, $subject, $procedure)
         } $(, over $carrier)? $(, in $basic)?;)+ })+ }
     };
     (@carrier) => { $crate::conformance::PurposeCarrier::Any };

@@ -10,7 +10,6 @@ use serde::{Deserialize, Serialize};
 use super::background::BackgroundReport;
 use super::capability::CapabilityRow;
 use super::messages::EvidenceMessage;
-use super::names::record_type;
 use super::plan::ConformancePlan;
 use super::purpose::{RequirementLevel, TestedRole};
 use super::run::{ConformanceResult, PurposeResult, PurposeVerdict};
@@ -310,7 +309,7 @@ impl QuestionRow {
             at_ns: recorded.at_ns,
             from: recorded.from.to_string(),
             transport: recorded.transport.name().to_owned(),
-            record_type: record_type(recorded.question.kind).to_owned(),
+            record_type: recorded.question.kind.name().to_owned(),
             name: recorded.question.name.clone(),
             records: recorded.records,
         }

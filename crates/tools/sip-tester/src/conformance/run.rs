@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
-use netrig_core::{Duration, Seeds};
+use netrig_core::{Duration, Seeds, named};
 use netrig_host::realtime_nanos;
 use netrig_sip_net::dns::RecordedQuestion;
 use netrig_sip_net::load::LoadError;
@@ -21,28 +21,19 @@ use super::plan::{ConformancePlan, USERS_OF_A_CASE};
 use super::purpose::{PurposeCarrier, RequirementLevel, TestPurpose};
 use super::target::TestUser;
 
-/// The verdict of a purpose.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
-pub enum PurposeVerdict {
-    /// The server followed the rule.
-    #[serde(rename = "PASS")]
-    Pass,
-    /// It broke the rule.
-    #[serde(rename = "FAIL")]
-    Fail,
-    /// The run did not show whether the server follows the rule.
-    #[serde(rename = "INCONC")]
-    Inconclusive,
-}
-
-impl PurposeVerdict {
-    /// The name in reports.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Pass => "PASS",
-            Self::Fail => "FAIL",
-            Self::Inconclusive => "INCONC",
-        }
+named! {
+    /// The verdict of a purpose.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
+    pub enum PurposeVerdict {
+        /// The server followed the rule.
+        #[serde(rename = "PASS")]
+        Pass = "PASS",
+        /// It broke the rule.
+        #[serde(rename = "FAIL")]
+        Fail = "FAIL",
+        /// The run did not show whether the server follows the rule.
+        #[serde(rename = "INCONC")]
+        Inconclusive = "INCONC",
     }
 }
 

@@ -12,7 +12,6 @@ use std::thread::JoinHandle;
 use netrig_core::{Duration, Instant};
 use netrig_sip::index::Delay;
 use netrig_sip::load::{Record, Side};
-use netrig_sip_net::load::attempt_name;
 use netrig_sip_net::tap::{KeptRecords, MessageTap, MessageTaps, PassedMessage};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -58,7 +57,7 @@ impl RecordLine {
         Self {
             call: String::from_utf8_lossy(&record.token.digits()).into_owned(),
             side: side_name(record.side).to_owned(),
-            what: attempt_name(record.what).to_owned(),
+            what: record.what.name().to_owned(),
             user: (record.user != u32::MAX).then_some(record.user),
             begins_s: (begins != Instant::NEVER).then(|| begins.since(Instant::ZERO).as_secs_f64()),
             status: (record.status > 0).then_some(record.status),

@@ -1,24 +1,26 @@
 //! Voice codecs: their description in SDP, and their packets.
 
-use std::fmt;
 use std::str::FromStr;
 
+use netrig_core::named;
 use netrig_traffic::VoiceCodec;
 
 /// Duration of speech in a packet, ms.
 pub const PACKET_MS: u64 = 20;
 
-/// A codec of voice.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum MediaCodec {
-    /// ITU-T G.711 µ-law (RFC 3551 section 4.5.14).
-    Pcmu,
-    /// ITU-T G.711 A-law.
-    Pcma,
-    /// ITU-T G.729 (RFC 3551 section 4.5.6).
-    G729,
-    /// Opus (RFC 7587).
-    Opus,
+named! {
+    /// A codec of voice.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+    pub enum MediaCodec {
+        /// ITU-T G.711 µ-law (RFC 3551 section 4.5.14).
+        Pcmu = "pcmu",
+        /// ITU-T G.711 A-law.
+        Pcma = "pcma",
+        /// ITU-T G.729 (RFC 3551 section 4.5.6).
+        G729 = "g729",
+        /// Opus (RFC 7587).
+        Opus = "opus",
+    }
 }
 
 /// A text that is not the name of a codec.
@@ -27,19 +29,6 @@ pub enum MediaCodec {
 pub struct ParseMediaCodecError(String);
 
 impl MediaCodec {
-    /// All codecs.
-    pub const ALL: [Self; 4] = [Self::Pcmu, Self::Pcma, Self::G729, Self::Opus];
-
-    /// The name on the command line.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Pcmu => "pcmu",
-            Self::Pcma => "pcma",
-            Self::G729 => "g729",
-            Self::Opus => "opus",
-        }
-    }
-
     /// The static payload type (RFC 3551 section 6), or the dynamic payload type that the tester offers.
     pub const fn payload_type(self) -> u8 {
         match self {
@@ -139,12 +128,6 @@ impl FromStr for MediaCodec {
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         let found = Self::ALL.into_iter().find(|codec| codec.name().eq_ignore_ascii_case(text));
         found.ok_or_else(|| ParseMediaCodecError(text.to_owned()))
-    }
-}
-
-impl fmt::Display for MediaCodec {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.name())
     }
 }
 

@@ -8,6 +8,7 @@ use std::io::{self, Write};
 use std::net::SocketAddr;
 
 use bytes::Bytes;
+use netrig_core::named;
 use netrig_sip::header::Transport;
 
 /// First line of a log.
@@ -52,21 +53,14 @@ pub enum LogError {
     },
 }
 
-/// Whether the program that wrote the log sent or received a message.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum LogDirection {
-    /// The program sent the message.
-    Sent,
-    /// The program received the message.
-    Received,
-}
-
-impl LogDirection {
-    const fn name(self) -> &'static str {
-        match self {
-            Self::Sent => "sent",
-            Self::Received => "received",
-        }
+named! {
+    /// Whether the program that wrote the log sent or received a message.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub enum LogDirection {
+        /// The program sent the message.
+        Sent = "sent",
+        /// The program received the message.
+        Received = "received",
     }
 }
 

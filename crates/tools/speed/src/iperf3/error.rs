@@ -1,35 +1,25 @@
 //! Errors of a session of iperf3's protocol.
 
-use std::fmt;
+use netrig_core::named;
 
 use super::code::Iperf3Refusal;
 use super::parameters::ParameterError;
 use super::results::ResultsError;
 
-/// The phase of a test in which an error occurred.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum SessionPhase {
-    /// Before the parameters were agreed.
-    Parameters,
-    /// After the parameters were agreed, and before the server started the test.
-    Waiting,
-    /// While streams were opened.
-    Opening,
-    /// While data flowed.
-    Running,
-    /// While results were exchanged.
-    Results,
-}
-
-impl fmt::Display for SessionPhase {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Parameters => "before the test was agreed on",
-            Self::Waiting => "before it was the test's turn",
-            Self::Opening => "while its streams were opened",
-            Self::Running => "while data flowed",
-            Self::Results => "while results were exchanged",
-        })
+named! {
+    /// The phase of a test in which an error occurred.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub enum SessionPhase {
+        /// Before the parameters were agreed.
+        Parameters = "before the test was agreed on",
+        /// After the parameters were agreed, and before the server started the test.
+        Waiting = "before it was the test's turn",
+        /// While streams were opened.
+        Opening = "while its streams were opened",
+        /// While data flowed.
+        Running = "while data flowed",
+        /// While results were exchanged.
+        Results = "while results were exchanged",
     }
 }
 

@@ -35,7 +35,7 @@ impl SpeedReport {
         }
         for phase in &self.phases {
             line("");
-            line(&format!("{}, {}", phase.way.text(), by(phase)));
+            line(&format!("{}, {}", phase.way.name(), by(phase)));
             for words in lines(phase) {
                 line(&format!("  {words}"));
             }
@@ -259,17 +259,6 @@ fn delays(measured: &Delays) -> String {
         measured.lost,
         measured.sent
     )
-}
-
-impl DataDirection {
-    /// The direction as text.
-    pub const fn text(self) -> &'static str {
-        match self {
-            Self::Up => "upload",
-            Self::Down => "download",
-            Self::Both => "both ways",
-        }
-    }
 }
 
 #[cfg(test)]

@@ -1,7 +1,7 @@
 //! The messages of the control connection.
 
 use netrig_bulk::EndReport;
-use netrig_core::{Duration, Rate};
+use netrig_core::{Duration, Rate, named};
 use netrig_host::{STAMP_LEN, shown};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -106,16 +106,18 @@ pub struct Budget {
     pub clock: Option<[u8; 32]>,
 }
 
-/// The direction of data.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, JsonSchema, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum DataDirection {
-    /// From the client to the server.
-    Up,
-    /// From the server to the client.
-    Down,
-    /// Both directions at once.
-    Both,
+named! {
+    /// The direction of data.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, JsonSchema, Serialize, Deserialize)]
+    #[serde(rename_all = "kebab-case")]
+    pub enum DataDirection {
+        /// From the client to the server.
+        Up = "upload",
+        /// From the server to the client.
+        Down = "download",
+        /// Both directions at once.
+        Both = "both ways",
+    }
 }
 
 /// The schedule of datagrams.

@@ -5,41 +5,27 @@ use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use netrig_core::Size;
 use netrig_core::prometheus::{MetricKind, MetricsPage};
+use netrig_core::{Size, named};
 use netrig_host::shown_up_to;
 use serde_json::{Value, json};
 
 use crate::admission::AdmissionRefusal;
 
-/// The protocol of a client.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum ClientProtocol {
-    /// netrig's own protocol.
-    Netrig,
-    /// The protocol of iperf3.
-    Iperf3,
-    /// The ndt7 protocol of M-Lab.
-    Ndt7,
-    /// HTTP, for objects and counters.
-    Http,
-    /// The protocol was not detected.
-    Unknown,
-}
-
-impl ClientProtocol {
-    /// All protocols.
-    pub const ALL: [Self; 5] = [Self::Netrig, Self::Iperf3, Self::Ndt7, Self::Http, Self::Unknown];
-
-    /// The name of the protocol in counters.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Netrig => "netrig",
-            Self::Iperf3 => "iperf3",
-            Self::Ndt7 => "ndt7",
-            Self::Http => "http",
-            Self::Unknown => "unknown",
-        }
+named! {
+    /// The protocol of a client.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+    pub enum ClientProtocol {
+        /// netrig's own protocol.
+        Netrig = "netrig",
+        /// The protocol of iperf3.
+        Iperf3 = "iperf3",
+        /// The ndt7 protocol of M-Lab.
+        Ndt7 = "ndt7",
+        /// HTTP, for objects and counters.
+        Http = "http",
+        /// The protocol was not detected.
+        Unknown = "unknown",
     }
 }
 

@@ -1,22 +1,25 @@
 //! One setting and its verdict.
 
+use netrig_core::named;
 use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::path::TunedPath;
 
-/// Whether a setting is what a path needs.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
-#[serde(rename_all = "kebab-case")]
-pub enum SettingVerdict {
-    /// The setting suffices.
-    Fits,
-    /// The value is too small.
-    TooSmall,
-    /// The value is unsuitable.
-    Unfit,
-    /// Not known: the setting cannot be read, or the path is not known well enough.
-    Unknown,
+named! {
+    /// Whether a setting is what a path needs.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+    #[serde(rename_all = "kebab-case")]
+    pub enum SettingVerdict {
+        /// The setting suffices.
+        Fits = "fits",
+        /// The value is too small.
+        TooSmall = "too small",
+        /// The value is unsuitable.
+        Unfit = "unfit",
+        /// Not known: the setting cannot be read, or the path is not known well enough.
+        Unknown = "unknown",
+    }
 }
 
 /// A setting and its verdict.

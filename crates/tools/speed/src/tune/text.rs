@@ -13,7 +13,7 @@ impl Tuning {
         for finding in &self.settings {
             let [now, needs] =
                 [finding.now.as_deref().unwrap_or("?"), finding.needs.as_deref().unwrap_or_default()];
-            table.row([&finding.name, now, verdict(finding.verdict), needs].map(str::to_owned));
+            table.row([&finding.name, now, finding.verdict.name(), needs].map(str::to_owned));
         }
         table.write(&mut text);
         text += &format!("\n{}\n", self.found);
@@ -56,13 +56,4 @@ fn heading(tuning: &Tuning) -> String {
     );
     let window = tuning.window_bytes.map_or_else(String::new, |bytes| format!("; window {bytes} B"));
     format!("{to}{by}: {round_trip}; {rate}{window}\n")
-}
-
-const fn verdict(verdict: SettingVerdict) -> &'static str {
-    match verdict {
-        SettingVerdict::Fits => "fits",
-        SettingVerdict::TooSmall => "too small",
-        SettingVerdict::Unfit => "unfit",
-        SettingVerdict::Unknown => "unknown",
-    }
 }

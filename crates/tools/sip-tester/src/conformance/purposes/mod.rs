@@ -19,7 +19,7 @@ mod uas_changes;
 mod uas_descriptions;
 mod uas_extensions;
 
-pub(super) use self::general::requires_an_answer;
+pub(super) use self::general::tried;
 pub(super) use self::proxy::invited;
 pub(super) use self::proxy_location::asks_the_tester;
 pub(super) use self::redirect::redirected;

@@ -20,7 +20,7 @@ macro_rules! rules_of_each_server {
                 "MSG-08" Must "RFC 3261 section 25.1" "White space around separators is accepted." => general::takes_white_space;
                 "MSG-09" Must "RFC 3261 section 8.2.2" "Unknown header fields are ignored." => general::ignores_unknown_fields;
                 "MSG-10" Must "RFC 3261 section 7.3.1" "Unknown parameters are ignored." => general::ignores_unknown_parameters;
-                "MSG-11" Must "RFC 3261 section 7.5" "Empty lines before a request are skipped." => general::skips_empty_lines, over Connections;
+                "MSG-11" Must "RFC 3261 section 7.5" "Empty lines before a request are skipped." => |case, subject| general::takes_changed(case, subject, |text| "\r\n\r\n".to_owned() + &text), over Connections;
             }
             "transport" {
                 "WAY-01" Must "RFC 3261 section 18.2.2" "Without rport, a response goes to the port of Via's sent-by." => general::answers_to_sent_by, over Datagrams, in basic;
@@ -28,12 +28,12 @@ macro_rules! rules_of_each_server {
                 "WAY-03" Must "RFC 3581 section 4" "With rport, the response contains the source port and address of the request." => general::fills_in_rport, over Datagrams;
                 "WAY-04" Must "RFC 3261 section 18.2.1" "If the Via of a request has a host name, received contains the source address." => general::adds_received, over Datagrams;
                 "WAY-05" Must "RFC 3261 section 17.2.2" "A retransmitted request gets the same response." => general::answers_again_alike, over Datagrams;
-                "WAY-06" Must "RFC 3261 section 18.3" "Bytes after the body in a datagram are ignored." => general::ignores_what_follows_the_body, over Datagrams;
+                "WAY-06" Must "RFC 3261 section 18.3" "Bytes after the body in a datagram are ignored." => |case, subject| general::takes_changed(case, subject, |text| text + "INVITE sip:nobody@example.invalid SIP/2.0\r\n\r\n"), over Datagrams;
                 "WAY-07" Must "RFC 3261 section 18.3" "Two requests in one segment are both answered." => general::reads_two_messages_at_once, over Connections;
                 "WAY-08" Must "RFC 3261 section 18.3" "A request in several segments is answered." => general::reads_a_message_in_pieces, over Connections;
                 "WAY-09" Must "RFC 3261 section 18.2.2" "A response is sent on the connection of the request." => general::answers_on_the_connection, over Connections;
                 "WAY-10" Must "RFC 3261 section 7.5" "Empty lines between requests do not end a connection." => general::keeps_a_connection_with_empty_lines, over Connections;
-                "WAY-11" Should "RFC 3261 section 18.3" "A datagram that ends before the end of its body is not accepted." => malformed::refuses_too_short_a_body, over Datagrams;
+                "WAY-11" Should "RFC 3261 section 18.3" "A datagram that ends before the end of its body is not accepted." => |case, subject| malformed::refuses_with_field(case, subject, "Content-Length", Some("9999")), over Datagrams;
                 "WAY-12" Must "RFC 3261 section 7" "Bytes that are not a message do no harm." => malformed::survives_garbage;
             }
         }
@@ -50,14 +50,14 @@ macro_rules! rules_of_each_recipient {
         purposes! {
             $role $prefix of $server::SUBJECT;
             "malformed" {
-                "BAD-01" Should "RFC 3261 section 8.1.1" "A request without Call-ID is not accepted." => malformed::refuses_without_call_id;
-                "BAD-02" Should "RFC 3261 section 8.1.1" "A request without CSeq is not accepted." => malformed::refuses_without_cseq;
-                "BAD-03" Should "RFC 3261 section 8.1.1" "A request without To is not accepted." => malformed::refuses_without_to;
-                "BAD-04" Should "RFC 3261 section 8.1.1" "A request without From is not accepted." => malformed::refuses_without_from;
-                "BAD-05" Should "RFC 4475 section 3.1.2.17" "A request whose CSeq has another method is not accepted." => malformed::refuses_another_method;
+                "BAD-01" Should "RFC 3261 section 8.1.1" "A request without Call-ID is not accepted." => |case, subject| malformed::refuses_with_field(case, subject, "Call-ID", None);
+                "BAD-02" Should "RFC 3261 section 8.1.1" "A request without CSeq is not accepted." => |case, subject| malformed::refuses_with_field(case, subject, "CSeq", None);
+                "BAD-03" Should "RFC 3261 section 8.1.1" "A request without To is not accepted." => |case, subject| malformed::refuses_with_field(case, subject, "To", None);
+                "BAD-04" Should "RFC 3261 section 8.1.1" "A request without From is not accepted." => |case, subject| malformed::refuses_with_field(case, subject, "From", None);
+                "BAD-05" Should "RFC 4475 section 3.1.2.17" "A request whose CSeq has another method is not accepted." => |case, subject| malformed::refuses_with_field(case, subject, "CSeq", Some("1 NETRIG"));
                 "BAD-06" Should "RFC 3261 section 20.16" "A request whose CSeq is not a number is not accepted." => malformed::refuses_a_garbled_cseq;
                 "BAD-07" Should "RFC 4475 section 3.1.2.6" "A To with an open quotation is not accepted." => malformed::refuses_an_open_quotation;
-                "BAD-08" Should "RFC 3261 section 21.5.6" "A request with SIP/7.0 is refused with 505." => malformed::refuses_another_version;
+                "BAD-08" Should "RFC 3261 section 21.5.6" "A request with SIP/7.0 is refused with 505." => |case, subject| malformed::refuses_with(case, subject, &[505], |text| text.replacen(" SIP/2.0\r\n", " SIP/7.0\r\n", 1));
                 "BAD-09" Must "RFC 3261 section 8.2.1" "An unknown method is refused with 405 or 501." => malformed::refuses_an_unknown_method;
                 "BAD-10" Must "RFC 3261 section 8.2.2.3" "A request that requires an unknown extension is refused with 420, which names it in Unsupported." => general::refuses_unknown_extensions;
             }
