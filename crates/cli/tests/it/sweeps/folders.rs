@@ -207,6 +207,19 @@ fn shards_of_another_sweep_and_edited_ones_are_refused() {
     assert!(state.contains("it was changed or cut after it was published"), "{state}");
 }
 
+#[test]
+fn an_attempt_that_cannot_begin_leaves_a_log() {
+    let lab = Lab::new();
+    lab.ok("split four.toml --store=all.db --into=sweep --chunk=1h");
+    let file = lab.path().join("sweep/experiment.toml");
+    std::fs::write(&file, std::fs::read_to_string(&file).unwrap() + "# edited\n").unwrap();
+    assert_eq!(lab.netrig("chunk sweep 1").status.code(), Some(2));
+    let logs = lab.names("sweep", "logs");
+    assert_eq!(logs.len(), 1, "{logs:?}");
+    let log = std::fs::read_to_string(lab.path().join("sweep/logs").join(&logs[0])).unwrap();
+    assert!(log.contains("was changed after the split"), "{log}");
+}
+
 /// The manifest for Kubernetes is one that its schema knows.
 #[test]
 fn the_manifest_for_kubernetes_is_valid() {

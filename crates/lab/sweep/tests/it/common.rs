@@ -116,6 +116,8 @@ pub struct Scripted<'a> {
     pub fates: BTreeMap<u32, Vec<AttemptFate>>,
     /// How often the engine does not answer first.
     pub away: u32,
+    /// The number of answers after which the engine is away for ever.
+    pub answers: u32,
     /// The number of submissions that are taken first, and whose program does not end.
     pub hangs: u32,
     pub attempts: BTreeMap<u32, usize>,
@@ -185,7 +187,7 @@ impl Engine for Scripted<'_> {
     fn tasks(&mut self, sweep: &SweepFolder) -> Result<EngineTasks, EngineError> {
         self.calls += 1;
         let is_silent = !self.waiting.is_empty() && (3..20).contains(&self.calls);
-        if self.calls <= self.away || is_silent {
+        if self.calls <= self.away || self.calls > self.answers || is_silent {
             return Err(refusal("the controller is away"));
         }
         for (from, to) in self.late.drain(..) {
@@ -336,6 +338,7 @@ impl SweepLab {
             scratch: self.place.path(),
             fates: fates.iter().map(|(chunk, fates)| (*chunk, fates.to_vec())).collect(),
             away: 0,
+            answers: u32::MAX,
             hangs: 0,
             attempts: BTreeMap::new(),
             held: Vec::new(),

@@ -267,6 +267,18 @@ fn an_engine_that_never_answers_ends_the_sweep_with_its_words() {
 }
 
 #[test]
+fn an_engine_that_goes_away_for_ever_ends_the_sweep_after_an_hour() {
+    let lab = SweepLab::new("min = 1\nmax = 1");
+    let substrate = Quick::default();
+    let mut store = Store::open(lab.store.path()).unwrap();
+    let mut engine = lab.engine(&substrate, &[(1, &[AttemptFate::Lost])]);
+    engine.answers = 1;
+    let ended = lab.drive(&mut engine, &mut store, &mut Events::default());
+    assert_eq!(ended, DriveOutcome::NoAnswer("submit failed: the controller is away".to_owned()));
+    assert!(lab.clock.now() > std::time::Duration::from_hours(1), "{:?}", lab.clock.now());
+}
+
+#[test]
 fn a_chunk_that_fails_each_time_ends_the_sweep_with_its_log_and_the_others_results() {
     let lab = SweepLab::new("min = 2\nmax = 2");
     let substrate = Quick::default();
