@@ -569,11 +569,11 @@ impl Driver<'_> {
                 let asked = state.attempts.saturating_sub(1).min(state.most_doublings);
                 state.most_doublings = asked.saturating_sub(1);
             }
-            state.running = runs.then(|| state.running.unwrap_or(now));
+            // While another attempt waits, a third is not needed. When it starts, it has its time.
+            let begins = state.running.filter(|_| !tasks.waiting.contains(number)).unwrap_or(now);
+            state.running = runs.then_some(begins);
             let limit = OVERDUE_LEAST.max(Duration::from_secs_f64(OVERDUE * state.chunk.work_s.max(0.0)));
-            // While another attempt waits, a third is not needed.
-            let is_late =
-                state.running.is_some_and(|since| now - since > limit) && !tasks.waiting.contains(number);
+            let is_late = state.running.is_some_and(|since| now - since > limit);
             state.is_stuck = is_late && state.attempts >= self.request.attempts;
             if is_late {
                 self.engine.release(*number);
