@@ -39,8 +39,11 @@ pub fn chunk(arguments: &ChunkArguments) -> Result<ExitCode, Failure> {
         }
     };
     let prepared = prepare(arguments, &folder, &numbers);
-    let (request, chunks) =
-        prepared.inspect_err(|error| numbers.iter().for_each(|number| log(*number, error)))?;
+    let (request, chunks) = prepared.inspect_err(|error| {
+        // A task may name more chunks than there are.
+        let known = folder.chunks().map_or(0, |chunks| chunks.len());
+        numbers.iter().filter(|number| **number as usize <= known).for_each(|number| log(*number, error));
+    })?;
     if chunks.is_empty() {
         print("nothing to do: the chunks of this task are published")?;
     }
