@@ -31,6 +31,39 @@ pub struct Quantity {
     pub doc: &'static str,
 }
 
+/// The sum of some counts as a share of the sum of others.
+#[derive(Clone, Copy, Debug)]
+pub struct ShareOfCounts {
+    /// The counts of the part.
+    pub part: &'static [&'static Quantity],
+    /// The counts of the whole.
+    pub whole: &'static [&'static Quantity],
+    /// Counts that the whole does not include.
+    pub without: &'static [&'static Quantity],
+    /// The reason for a missing value if the whole is zero.
+    pub nothing: &'static str,
+}
+
+impl ShareOfCounts {
+    /// The counts, each once.
+    pub fn counts(&self) -> Vec<&'static Quantity> {
+        let mut all: Vec<&'static Quantity> = Vec::new();
+        for count in [self.part, self.whole, self.without].into_iter().flatten().copied() {
+            if !all.iter().any(|known| std::ptr::eq(*known, count)) {
+                all.push(count);
+            }
+        }
+        all
+    }
+
+    /// The share, from the total of each count. `None` if the whole is not above zero.
+    pub fn of(&self, total: impl Fn(&'static Quantity) -> f64) -> Option<f64> {
+        let sum = |counts: &[&'static Quantity]| counts.iter().copied().map(&total).sum::<f64>();
+        let whole = sum(self.whole) - sum(self.without);
+        (whole > 0.0).then(|| sum(self.part) / whole)
+    }
+}
+
 /// The subject of a sample. The numbers are indices in the scenario's tables.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
