@@ -131,16 +131,8 @@ fn thresholds(report: &LoadReport, text: &mut String) {
 }
 
 fn ratios(report: &LoadReport, text: &mut String) {
-    let ratios = report.ratios;
-    let all = [
-        ("SER", ratios.ser),
-        ("SEER", ratios.seer),
-        ("ISA", ratios.isa),
-        ("SCR", ratios.scr),
-        ("IRA", ratios.ira),
-    ];
-    let known = all.iter().filter_map(|(name, ratio)| Some(format!("{name} {}", percent((*ratio)?))));
-    let known: Vec<_> = known.collect();
+    let known: Vec<_> =
+        report.ratios.known().map(|(name, ratio)| format!("{name} {}", percent(ratio))).collect();
     if !known.is_empty() {
         let _ = writeln!(text, "\nRFC 6076: {}", known.join(", "));
     }

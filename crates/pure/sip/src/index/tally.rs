@@ -2,9 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use netrig_core::{Histogram, counts};
+use netrig_core::{Histogram, Quantity, counts};
 
-use super::{Delay, RegistrationCounts, SessionCounts};
+use super::Delay;
+use super::quantity::COUNTED;
 use crate::record::{Failure, Record, Side, What};
 
 counts! {
@@ -97,8 +98,7 @@ pub struct Tally {
     outcomes: [Outcomes; What::ALL.len()],
     delays: [Histogram; Delay::ALL.len()],
     failures: BTreeMap<(What, Failure), u64>,
-    sessions: SessionCounts,
-    registrations: RegistrationCounts,
+    counts: [u64; COUNTED.len()],
     repetitions: Repetitions,
     unrequested: BTreeMap<(&'static str, u16), u64>,
 }
@@ -144,11 +144,8 @@ impl Tally {
                 spans.record(span);
             }
         }
-        if what.is_invite() {
-            self.sessions.record(record);
-        }
-        if matches!(what, What::Register | What::Renew) {
-            self.registrations.record(record);
+        for (counted, total) in COUNTED.iter().zip(&mut self.counts) {
+            *total += (counted.of)(record);
         }
         self.repetitions.record(record);
     }
@@ -160,8 +157,7 @@ impl Tally {
         for (key, count) in &other.failures {
             *self.failures.entry(*key).or_insert(0) += count;
         }
-        self.sessions += &other.sessions;
-        self.registrations += &other.registrations;
+        self.counts.iter_mut().zip(&other.counts).for_each(|(own, more)| *own += more);
         self.repetitions += &other.repetitions;
         for (method, status, count) in other.all_unrequested() {
             *self.unrequested.entry((method, status)).or_insert(0) += count;
@@ -183,14 +179,10 @@ impl Tally {
         self.failures.iter().map(|((what, failure), count)| (*what, *failure, *count))
     }
 
-    /// Counts of calls, for the ratios of RFC 6076.
-    pub const fn sessions(&self) -> SessionCounts {
-        self.sessions
-    }
-
-    /// Counts of registrations and renewals, for the ratios of RFC 6076.
-    pub const fn registrations(&self) -> RegistrationCounts {
-        self.registrations
+    /// The total of a quantity that is counted in records; 0 for any other quantity.
+    pub fn total(&self, quantity: &Quantity) -> u64 {
+        let mut totals = COUNTED.iter().zip(&self.counts);
+        totals.find(|(counted, _)| std::ptr::eq(counted.quantity, quantity)).map_or(0, |(_, total)| *total)
     }
 
     /// Retransmissions and other abnormal events.

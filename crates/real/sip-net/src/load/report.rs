@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 
 use netrig_core::{Duration, Histogram};
-use netrig_sip::index::{Bound, Delay, Tally, ThresholdVerdict, Thresholds};
+use netrig_sip::index::{Bound, Delay, Ratios, Tally, ThresholdVerdict, Thresholds};
 use netrig_sip::load::{Failure, What};
 use netrig_sip::location::Hop;
 use schemars::JsonSchema;
@@ -75,21 +75,6 @@ pub struct ThresholdRow {
     pub bound: f64,
     /// Whether the limit was kept.
     pub kept: bool,
-}
-
-/// The ratios of RFC 6076, 0 to 1; absent without a denominator.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, JsonSchema)]
-pub struct Ratios {
-    /// Session establishment ratio.
-    pub ser: Option<f64>,
-    /// Session establishment effectiveness ratio.
-    pub seer: Option<f64>,
-    /// Ineffective session attempts.
-    pub isa: Option<f64>,
-    /// Session completion ratio.
-    pub scr: Option<f64>,
-    /// Ineffective registration attempts.
-    pub ira: Option<f64>,
 }
 
 /// Failures of one kind.

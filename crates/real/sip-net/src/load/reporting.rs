@@ -4,15 +4,15 @@ use std::collections::BTreeSet;
 
 use netrig_core::Duration;
 use netrig_core::number::counted;
-use netrig_sip::index::Tally;
+use netrig_sip::index::{Ratios, Tally};
 use netrig_sip::load::{CalleeOrder, Failure, Pace, Plan, What, Work};
 
 use super::control::Intervention;
 use super::offered::Offered;
 use super::order::LoadOrder;
 use super::report::{
-    LoadReport, LocationRow, Ratios, SecondRow, SoFar, TesterReport, UnrequestedRow, delays, failures,
-    is_of_others, judged, outcomes,
+    LoadReport, LocationRow, SecondRow, SoFar, TesterReport, UnrequestedRow, delays, failures, is_of_others,
+    judged, outcomes,
 };
 use super::shard::SecondOfShard;
 use super::spool::Spool;
@@ -126,8 +126,7 @@ impl Reporting {
         let own: BTreeSet<What> = order.plan.works().map(Work::what).collect();
         let succeeded: u64 = own.into_iter().map(|what| measured.outcomes(what).succeeded).sum();
         let per_second = if span > 0.0 { succeeded as f64 / span } else { 0.0 };
-        let (sessions, registrations, repetitions) =
-            (measured.sessions(), measured.registrations(), measured.repetitions());
+        let repetitions = measured.repetitions();
         LoadReport {
             format: LoadReport::FORMAT,
             offered: Offered::of(order),
@@ -148,13 +147,7 @@ impl Reporting {
             outcomes: outcomes(&measured),
             delays: delays(&measured),
             thresholds,
-            ratios: Ratios {
-                ser: sessions.establishment(),
-                seer: sessions.effectiveness(),
-                isa: sessions.ineffective(),
-                scr: sessions.completion(),
-                ira: registrations.ineffective(),
-            },
+            ratios: Ratios::of(&measured),
             failures: failures(&measured),
             requests_again: repetitions.requests,
             responses_again: repetitions.responses,
