@@ -151,38 +151,6 @@ fn failures(report: &LoadReport, text: &mut String) {
         }
         table.write(text);
     }
-    let counts = [
-        ("request sent again", "requests sent again", report.requests_again),
-        ("response sent again", "responses sent again", report.responses_again),
-        ("ACK sent again", "ACKs sent again", report.acknowledgements_again),
-        ("request received again", "requests received again", report.received_again),
-        ("response received again", "responses received again", report.responses_received_again.unwrap_or(0)),
-        (
-            "re-INVITE sent again after 491",
-            "re-INVITEs sent again after 491",
-            report.pending_again.unwrap_or(0),
-        ),
-        (
-            "session refreshed by the tester",
-            "sessions refreshed by the tester",
-            report.refreshes_sent.unwrap_or(0),
-        ),
-        (
-            "refresh of the other side answered",
-            "refreshes of the other side answered",
-            report.refreshes_answered.unwrap_or(0),
-        ),
-        ("response out of order", "responses out of order", report.reordered),
-        ("challenge answered", "challenges answered", report.challenges),
-        ("surplus dialog ended", "surplus dialogs ended", report.surplus),
-        ("server given up for the next", "servers given up for the next", report.failed_over),
-        ("contact of a 3xx asked", "contacts of 3xx asked", report.redirects_followed.unwrap_or(0)),
-        (
-            "attempt repeated after Retry-After",
-            "attempts repeated after Retry-After",
-            report.retried.unwrap_or(0),
-        ),
-    ];
     if !report.unrequested.is_empty() {
         let each = report
             .unrequested
@@ -191,8 +159,9 @@ fn failures(report: &LoadReport, text: &mut String) {
         let _ =
             writeln!(text, "\nthe other side asked within calls: {}", each.collect::<Vec<_>>().join(", "));
     }
-    let some = counts.iter().filter(|(.., count)| *count > 0);
-    let some: Vec<_> = some.map(|(one, many, count)| counted(*count, one, many)).collect();
+    let events = report.repetitions.events().into_iter().chain(report.tolerated.events());
+    let some = events.filter(|(.., count)| *count > 0);
+    let some: Vec<_> = some.map(|(one, many, count)| counted(count, one, many)).collect();
     if !some.is_empty() {
         let _ = writeln!(text, "\n{}", some.join(", "));
     }

@@ -9,6 +9,7 @@
 //! server tests.
 
 mod delay;
+mod events;
 pub mod quantity;
 mod ratio;
 mod tally;
@@ -19,8 +20,9 @@ use netrig_core::{Instant, Quantity, Sample};
 use crate::record::{Failure, Record};
 
 pub use delay::Delay;
+pub use events::{Repetitions, ToleratedEvents};
 pub use ratio::{RATIOS, Ratio, Ratios};
-pub use tally::{Outcomes, Repetitions, Tally};
+pub use tally::{Outcomes, Tally};
 pub use thresholds::{Bound, DelayStatistic, ThresholdVerdict, Thresholds};
 
 /// A metric of an experiment that reports an index of a flow.

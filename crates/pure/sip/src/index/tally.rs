@@ -5,8 +5,9 @@ use std::collections::BTreeMap;
 use netrig_core::{Histogram, Quantity, counts};
 
 use super::Delay;
+use super::events::{Repetitions, ToleratedEvents};
 use super::quantity::COUNTED;
-use crate::record::{Failure, Record, Side, What};
+use crate::record::{Failure, Record, What};
 
 counts! {
     /// Outcomes of the attempts of one kind.
@@ -36,62 +37,6 @@ impl Outcomes {
     }
 }
 
-counts! {
-    /// Abnormal events that are not failures.
-    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-    pub struct Repetitions {
-        /// Retransmitted requests.
-        pub requests: u64,
-        /// Retransmitted final responses.
-        pub responses: u64,
-        /// ACKs of retransmitted final responses.
-        pub acknowledgements: u64,
-        /// Retransmitted requests received by callees.
-        pub received: u64,
-        /// Retransmitted responses received, except those that are acknowledged again.
-        pub responses_received: u64,
-        /// Provisional responses received after later ones.
-        pub reordered: u64,
-        /// Answered challenges.
-        pub challenges: u64,
-        /// Further dialogs of forked calls, which were acknowledged and hung up.
-        pub surplus: u64,
-        /// Changes to the next server.
-        pub failed_over: u64,
-        /// Contacts of 3xx that were tried.
-        pub redirected: u64,
-        /// Requests that were repeated after a `Retry-After`.
-        pub retried: u64,
-        /// INVITEs within a dialog that crossed an INVITE of the other side and were sent again later.
-        pub pending: u64,
-        /// Session refreshes sent, including unsuccessful ones.
-        pub refreshes_sent: u64,
-        /// Session refreshes of the other side.
-        pub refreshes_answered: u64,
-    }
-}
-
-impl Repetitions {
-    fn record(&mut self, record: &Record) {
-        let counts = record.counts;
-        self.requests += u64::from(counts.requests_again);
-        self.responses += u64::from(counts.responses_again);
-        self.acknowledgements += u64::from(counts.acknowledgements_again);
-        let received =
-            if record.side == Side::Callee { &mut self.received } else { &mut self.responses_received };
-        *received += u64::from(counts.repeated);
-        self.pending += u64::from(counts.pending);
-        self.refreshes_sent += u64::from(counts.refreshes_sent);
-        self.refreshes_answered += u64::from(counts.refreshes_answered);
-        self.reordered += u64::from(counts.reordered);
-        self.challenges += u64::from(counts.challenges);
-        self.surplus += u64::from(counts.surplus);
-        self.failed_over += u64::from(counts.failed_over);
-        self.redirected += u64::from(counts.redirected);
-        self.retried += u64::from(counts.retried);
-    }
-}
-
 /// Counts of the records of a part of a load.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Tally {
@@ -100,6 +45,7 @@ pub struct Tally {
     failures: BTreeMap<(What, Failure), u64>,
     counts: [u64; COUNTED.len()],
     repetitions: Repetitions,
+    tolerated: ToleratedEvents,
     unrequested: BTreeMap<(&'static str, u16), u64>,
 }
 
@@ -148,6 +94,7 @@ impl Tally {
             *total += (counted.of)(record);
         }
         self.repetitions.record(record);
+        self.tolerated.record(record);
     }
 
     /// Adds the counts of another tally.
@@ -159,6 +106,7 @@ impl Tally {
         }
         self.counts.iter_mut().zip(&other.counts).for_each(|(own, more)| *own += more);
         self.repetitions += &other.repetitions;
+        self.tolerated += &other.tolerated;
         for (method, status, count) in other.all_unrequested() {
             *self.unrequested.entry((method, status)).or_insert(0) += count;
         }
@@ -185,8 +133,13 @@ impl Tally {
         totals.find(|(counted, _)| std::ptr::eq(counted.quantity, quantity)).map_or(0, |(_, total)| *total)
     }
 
-    /// Retransmissions and other abnormal events.
+    /// Messages that were sent or received again, and session refreshes.
     pub const fn repetitions(&self) -> Repetitions {
         self.repetitions
+    }
+
+    /// Other abnormal events that are not failures.
+    pub const fn tolerated(&self) -> ToleratedEvents {
+        self.tolerated
     }
 }

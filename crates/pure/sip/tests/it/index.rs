@@ -222,7 +222,7 @@ fn ratios_of_registrations() {
     ]);
     assert_eq!((tally.total(&SIP_REGISTERED), tally.total(&SIP_REGISTRATIONS)), (2, 5));
     assert_eq!(Ratios::of(&tally).ira, Some(0.4));
-    assert_eq!((tally.delay(Delay::Registration).count(), tally.repetitions().challenges), (2, 1));
+    assert_eq!((tally.delay(Delay::Registration).count(), tally.tolerated().challenges), (2, 1));
     assert_eq!(tally.delay(Delay::Registration).mean(), Some(span(25)));
 }
 

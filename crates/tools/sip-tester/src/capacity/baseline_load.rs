@@ -102,7 +102,7 @@ fn seen(order: &LoadOrder, report: &LoadReport) -> StepObservation {
         begun: own.begun,
         succeeded: own.succeeded,
         failed: own.failed,
-        again: report.requests_again,
+        again: report.repetitions.requests_again,
         ..CallCounts::default()
     });
     let tester = TesterSeen { faults: report.faults.clone(), ..TesterSeen::default() };

@@ -325,7 +325,7 @@ fn the_next_by_priority_takes_over() {
         let order = with(order(target, CALL, 10), |plan| plan.domain = Some("example.test".into()));
         let report = carried_out(&LoadOrder { location, ..order });
         assert_all_well(&report, What::Call, 10);
-        assert_eq!(report.failed_over, 10);
+        assert_eq!(report.tolerated.failed_over, 10);
     }
 }
 

@@ -97,10 +97,10 @@ fn a_forked_call_keeps_one_dialog() {
         report
     };
     let report = forked(Scenario::Fork { hold: HOLD });
-    assert_eq!((report.surplus, report.delay(Delay::AnswerSignal).unwrap().n), (30, 60));
+    assert_eq!((report.tolerated.surplus, report.delay(Delay::AnswerSignal).unwrap().n), (30, 60));
     // In another scenario only one contact answers.
     let report = forked(Scenario::Call { hold: HOLD });
-    assert_eq!((report.surplus, report.delay(Delay::AnswerSignal).unwrap().n), (0, 30));
+    assert_eq!((report.tolerated.surplus, report.delay(Delay::AnswerSignal).unwrap().n), (0, 30));
     // Each contact sends several provisional responses, and the proxy forwards all of them.
     let order = with(order(address(&server), CALL, 20), |plan| {
         (plan.callee, plan.options.contacts, plan.options.provisionals) = (own(40), 2, 4);
@@ -159,7 +159,7 @@ fn the_next_server_takes_over_from_one_that_is_gone() {
             assert_all_well(&report, what, 20);
             let took = report.delay(Delay::FailOver).unwrap();
             assert!(took.n == 20 && took.min_us >= least, "{took:?}");
-            assert_eq!(report.failed_over, 20);
+            assert_eq!(report.tolerated.failed_over, 20);
             assert!(report.delay(Delay::Connection).is_none() && report.delay(Delay::Options).is_none());
         }
     }
@@ -172,7 +172,7 @@ fn the_next_server_takes_over_from_one_that_is_gone() {
         let order = with(order(nobody, Work::Register, 30), |plan| plan.domain = Some(domain));
         let report = carried_out(&LoadOrder { others, carrier: Carrier::Tcp(connecting), ..order });
         assert_all_well(&report, What::Register, 30);
-        assert_eq!(report.failed_over, 30);
+        assert_eq!(report.tolerated.failed_over, 30);
     }
     // All servers are dead.
     let other = UdpSocket::bind("127.0.0.1:0").unwrap();
@@ -196,12 +196,15 @@ fn a_datagram_that_reaches_nobody_is_a_failure_at_once() {
         };
         let report = carried_out(&patient(order(gone, work, 20)));
         let [failure] = &report.failures[..] else { panic!("{:?}", report.failures) };
-        assert_eq!((failure.kind.name(), failure.count, report.requests_again), ("unreachable", 20, 0));
+        assert_eq!(
+            (failure.kind.name(), failure.count, report.repetitions.requests_again),
+            ("unreachable", 20, 0)
+        );
         assert_eq!(report.tester.unsent, 0);
         let others = vec![address(other)];
         let report = carried_out(&LoadOrder { others, ..patient(order(gone, work, 20)) });
         assert_all_well(&report, what, 20);
-        assert_eq!((report.failed_over, report.requests_again), (20, 0));
+        assert_eq!((report.tolerated.failed_over, report.repetitions.requests_again), (20, 0));
     }
 }
 
