@@ -3,7 +3,7 @@
 use netrig_core::{Duration, Instant, Quantity, QuantityKind, named};
 
 use super::IndexMetric;
-use super::quantity::AnswerClass;
+use super::quantity::{is_accepted, is_refused};
 use crate::record::{Record, Stamps, What};
 
 /// Properties of a delay.
@@ -13,14 +13,14 @@ struct DelayProperties {
     metric: Option<IndexMetric>,
 }
 
-/// Declares the delays. A row has the name in the report of a load, the name of the quantity of a run, the abbreviation
-/// in RFC 6076 if it has one, and the definition. If an experiment can ask for the delay, the name of the metric and the
-/// attempts that it covers follow.
+/// Declares the delays. A row has the name in the report of a load, the name of the metric of a run (after `sip_`, that
+/// of the quantity), the abbreviation in RFC 6076 if it has one, and the definition. If an experiment can ask for the
+/// delay, the attempts that the metric covers follow, and the name of the metric if it differs.
 macro_rules! delays {
     ($(
         $(#[doc = $remark:literal])*
         $delay:ident = $name:literal, $quantity:literal $(, $rfc_name:literal)?:
-            $span:literal $(, metric $metric:literal over $attempts:literal)?;
+            $span:literal $(, over $attempts:literal $(as $metric:literal)?)?;
     )+) => {
         named! {
             /// A measured delay. It starts with the first transmission of a request and ends with a received message. It
@@ -39,103 +39,88 @@ macro_rules! delays {
             DelayProperties {
                 rfc_name: delays!(@optional $($rfc_name)?),
                 quantity: Quantity {
-                    name: $quantity,
+                    name: concat!("sip_", $quantity),
                     unit: "s",
                     kind: QuantityKind::Value,
                     doc: concat!($span, "."),
                 },
                 metric: delays!(@optional $(IndexMetric {
-                    name: $metric,
+                    name: delays!(@first $($metric)? $quantity),
                     definition: concat!($span, ", over ", $attempts, " in the measuring window."),
                 })?),
             },
         )+];
     };
+    (@first $name:literal $($other:literal)?) => { $name };
     (@optional) => { None };
     (@optional $value:expr) => { Some($value) };
 }
 
 delays! {
     /// Section 4.1.
-    Registration = "registration", "sip_registration_delay", "RRD":
+    Registration = "registration", "registration_delay", "RRD":
         "Time from sending the first REGISTER until its 2xx arrived, challenges and retransmissions \
-         included (RRD of RFC 6076)",
-        metric "registration_delay" over "the registrations that succeeded";
-    Unregistration = "unregistration", "sip_unregistration_delay":
+         included (RRD of RFC 6076)", over "the registrations that succeeded";
+    Unregistration = "unregistration", "unregistration_delay":
         "Time from sending the first REGISTER that removes a registration until its 2xx arrived, \
-         challenges and retransmissions included",
-        metric "unregistration_delay" over "the removals that succeeded";
-    Connection = "connection", "sip_connection_delay":
+         challenges and retransmissions included", over "the removals that succeeded";
+    Connection = "connection", "connection_delay":
         "Time from sending an INVITE until the first provisional response except 100 arrived",
-        metric "connection_delay" over "the calls that succeeded and ended";
+        over "the calls that succeeded and ended";
     /// Section 4.3.1.
-    SessionRequest = "session_request", "sip_session_request_delay", "SRD":
+    SessionRequest = "session_request", "session_request_delay", "SRD":
         "Time from sending an INVITE until the first provisional response except 100 arrived or, without \
-         one, the 2xx (SRD of RFC 6076)",
-        metric "session_request_delay" over "the answered calls that ended";
+         one, the 2xx (SRD of RFC 6076)", over "the answered calls that ended";
     /// Section 4.3.2. It must not be combined with the delay of section 4.3.1.
-    SessionRequestFailed = "session_request_failed", "sip_session_request_failed_delay", "SRD (failed)":
+    SessionRequestFailed = "session_request_failed", "session_request_failed_delay", "SRD (failed)":
         "Time from sending an INVITE until the first provisional response except 100 arrived or, without \
          one, the refusal (failed SRD of RFC 6076)",
-        metric "failed_session_request_delay" over "the refused calls that ended";
-    AnswerSignal = "answer_signal", "sip_answer_signal_delay":
+        over "the refused calls that ended" as "failed_session_request_delay";
+    AnswerSignal = "answer_signal", "answer_signal_delay":
         "Time from sending the 2xx of an INVITE until its ACK arrived, at the peers of the users",
-        metric "answer_signal_delay" over "the calls that ended";
+        over "the calls that ended";
     /// Section 4.4, of successful calls.
-    Disconnect = "disconnect", "sip_disconnect_delay", "SDD":
-        "Time from sending a BYE until its 2xx arrived (SDD of RFC 6076)",
-        metric "disconnect_delay" over "the calls that ended";
+    Disconnect = "disconnect", "disconnect_delay", "SDD":
+        "Time from sending a BYE until its 2xx arrived (SDD of RFC 6076)", over "the calls that ended";
     /// Section 4.4, which counts failed disconnects separately.
-    DisconnectFailed = "disconnect_failed", "sip_disconnect_failed_delay", "SDD (failed)":
+    DisconnectFailed = "disconnect_failed", "disconnect_failed_delay", "SDD (failed)":
         "Time from sending a BYE until timer F expired, if no response arrived (failed SDD of RFC 6076)";
     /// RFC 6076 does not define this delay, because the peer that refuses the BYE knows that the call is over.
-    DisconnectRefused = "disconnect_refused", "sip_disconnect_refused_delay":
+    DisconnectRefused = "disconnect_refused", "disconnect_refused_delay":
         "Time from sending a BYE until the final response that refused it arrived";
     /// Section 4.5.
-    SessionDuration = "session_duration", "sip_session_duration", "SDT":
-        "Time from the 2xx of the INVITE until the BYE (SDT of RFC 6076)",
-        metric "session_duration" over "the calls that ended";
-    Redirect = "redirect", "sip_redirect_delay":
-        "Time from sending an INVITE until its 3xx arrived",
-        metric "redirect_delay" over "the calls that should be redirected and were,";
-    Total = "total", "sip_total_call_delay":
+    SessionDuration = "session_duration", "session_duration", "SDT":
+        "Time from the 2xx of the INVITE until the BYE (SDT of RFC 6076)", over "the calls that ended";
+    Redirect = "redirect", "redirect_delay":
+        "Time from sending an INVITE until its 3xx arrived", over "the calls that should be redirected and were,";
+    Total = "total", "total_call_delay":
         "Time from sending an INVITE until the 2xx of its BYE arrived, less the time from the answer to \
-         the BYE",
-        metric "total_call_delay" over "the calls that ended";
-    Invite = "invite", "sip_invite_delay":
-        "Time from sending an INVITE until its final response of any class arrived",
-        metric "invite_delay" over "the calls that ended";
-    Cancel = "cancel", "sip_cancel_delay":
+         the BYE", over "the calls that ended";
+    Invite = "invite", "invite_delay":
+        "Time from sending an INVITE until its final response of any class arrived", over "the calls that ended";
+    Cancel = "cancel", "cancel_delay":
         "Time from sending a CANCEL until the final response of its INVITE arrived",
-        metric "cancel_delay" over "the calls that were cancelled";
-    Options = "options", "sip_options_delay":
-        "Time from sending an OPTIONS until its 2xx arrived",
-        metric "options_delay" over "those answered";
-    Message = "message", "sip_message_delay":
-        "Time from sending a MESSAGE until its 2xx arrived",
-        metric "message_delay" over "those answered";
-    Prack = "prack", "sip_prack_delay":
-        "Time from sending a PRACK until its 2xx arrived",
-        metric "prack_delay" over "the calls of `prack` that ended";
-    Reinvite = "reinvite", "sip_reinvite_delay":
-        "Time from sending the INVITE that puts a call on hold until its 2xx arrived",
-        metric "reinvite_delay" over "the calls that ended";
-    Subscription = "subscription", "sip_subscription_delay":
-        "Time from sending the first SUBSCRIBE until its 2xx arrived",
-        metric "subscription_delay" over "the subscriptions that ended";
-    Notification = "notification", "sip_notification_delay":
-        "Time from sending the first SUBSCRIBE until the first NOTIFY arrived",
-        metric "notification_delay" over "the subscriptions that ended";
+        over "the calls that were cancelled";
+    Options = "options", "options_delay":
+        "Time from sending an OPTIONS until its 2xx arrived", over "those answered";
+    Message = "message", "message_delay":
+        "Time from sending a MESSAGE until its 2xx arrived", over "those answered";
+    Prack = "prack", "prack_delay":
+        "Time from sending a PRACK until its 2xx arrived", over "the calls of `prack` that ended";
+    Reinvite = "reinvite", "reinvite_delay":
+        "Time from sending the INVITE that puts a call on hold until its 2xx arrived", over "the calls that ended";
+    Subscription = "subscription", "subscription_delay":
+        "Time from sending the first SUBSCRIBE until its 2xx arrived", over "the subscriptions that ended";
+    Notification = "notification", "notification_delay":
+        "Time from sending the first SUBSCRIBE until the first NOTIFY arrived", over "the subscriptions that ended";
     /// No other delay of the attempt starts at this request.
-    FailOver = "fail_over", "sip_fail_over_delay":
+    FailOver = "fail_over", "fail_over_delay":
         "Time from first sending a request until the first response except 100 of the server that took \
-         over from a failed one",
-        metric "fail_over_delay" over "the attempts that ended";
+         over from a failed one", over "the attempts that ended";
     /// RFC 3263 section 4, of attempts that look up their server before the first request.
-    Lookup = "lookup", "sip_lookup_delay":
+    Lookup = "lookup", "lookup_delay":
         "Time from the first DNS query until the last response that the location of the server needs (RFC \
-         3263), which no other delay includes",
-        metric "lookup_delay" over "the attempts with a successful lookup that ended";
+         3263), which no other delay includes", over "the attempts with a successful lookup that ended";
 }
 
 impl Delay {
@@ -164,7 +149,6 @@ impl Delay {
         let is_first = record.counts.failed_over == 0 && record.counts.retried == 0;
         let request = if is_first { request } else { Instant::NEVER };
         let went_well = failure.is_none();
-        let answer = AnswerClass::of(record);
         let is_call = what.is_invite();
         let status = if ringing == Instant::NEVER { answered } else { ringing };
         match self {
@@ -173,17 +157,15 @@ impl Delay {
             }
             Self::Unregistration if *what == What::Unregister && went_well => between(request, answered),
             Self::Connection if is_call && went_well => between(request, ringing),
-            Self::SessionRequest if is_call && answer == AnswerClass::Accepted => between(request, status),
-            Self::SessionRequestFailed if is_call && answer == AnswerClass::Refused => {
-                between(request, status)
-            }
-            Self::AnswerSignal if *what == What::Answer && answer == AnswerClass::Accepted => {
+            Self::SessionRequest if is_call && is_accepted(record) => between(request, status),
+            Self::SessionRequestFailed if is_call && is_refused(record) => between(request, status),
+            Self::AnswerSignal if *what == What::Answer && is_accepted(record) => {
                 between(answered, acknowledged)
             }
             Self::Disconnect if what.is_call() && went_well => between(ending, ended),
             Self::DisconnectFailed if what.is_call() && ended == Instant::NEVER => between(ending, unended),
             Self::DisconnectRefused if what.is_call() && ended != Instant::NEVER => between(ending, unended),
-            Self::SessionDuration if is_call && answer == AnswerClass::Accepted => between(answered, ending),
+            Self::SessionDuration if is_call && is_accepted(record) => between(answered, ending),
             Self::Redirect if *what == What::Redirect && went_well => between(request, answered),
             Self::Total if what.is_call() && went_well => {
                 Some(between(request, answered)? + between(ending, ended)?)
@@ -196,7 +178,7 @@ impl Delay {
             Self::Message if *what == What::Message && went_well => between(request, ended),
             Self::Prack if *what == What::Prack => between(changing, changed),
             Self::Reinvite if *what == What::Reinvite => between(changing, changed),
-            Self::Subscription if *what == What::Subscribe && answer == AnswerClass::Accepted => {
+            Self::Subscription if *what == What::Subscribe && is_accepted(record) => {
                 between(request, answered)
             }
             Self::Notification if *what == What::Subscribe => between(request, changed),

@@ -5,33 +5,6 @@ use netrig_core::{Instant, Quantity};
 use crate::record::{Failure, Record, What};
 use crate::transaction::Timer;
 
-/// Kind of the final response to a request.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum AnswerClass {
-    /// 2xx.
-    Accepted,
-    /// 3xx.
-    Redirected,
-    /// 4xx to 6xx, other than a challenge.
-    Refused,
-    /// 401, 402 and 407, which RFC 6076 does not count as failures.
-    Challenged,
-    /// No final response.
-    Never,
-}
-
-impl AnswerClass {
-    pub(super) const fn of(record: &Record) -> Self {
-        match record.status {
-            200..300 => Self::Accepted,
-            300..400 => Self::Redirected,
-            401 | 402 | 407 => Self::Challenged,
-            400.. => Self::Refused,
-            _ => Self::Never,
-        }
-    }
-}
-
 /// A quantity that is counted in the record of an ended attempt.
 pub(super) struct CountedQuantity {
     pub(super) quantity: &'static Quantity,
@@ -87,8 +60,7 @@ counted! {
         /// Registrations that were refused with 4xx (other than 401, 402 and 407), 5xx or 6xx, timed out, or lost their
         /// connection (RFC 6076 section 4.2).
         SIP_REGISTRATIONS_INEFFECTIVE = "sip_registrations_ineffective":
-            |record| is_registration(record)
-                && (is_left(record, Timer::F) || AnswerClass::of(record) == AnswerClass::Refused);
+            |record| is_registration(record) && (is_left(record, Timer::F) || is_refused(record));
         /// Ended calls with a scenario that answers and hangs up.
         SIP_CALLS = "sip_calls": |record| record.what.is_call();
         /// Calls of these scenarios that were answered and hung up.
@@ -101,10 +73,10 @@ counted! {
         SIP_SESSIONS = "sip_sessions": |record| record.what.is_invite();
         /// INVITEs that were answered with 2xx.
         SIP_SESSIONS_ESTABLISHED = "sip_sessions_established":
-            |record| record.what.is_invite() && AnswerClass::of(record) == AnswerClass::Accepted;
+            |record| record.what.is_invite() && is_accepted(record);
         /// INVITEs that were answered with 3xx.
         SIP_SESSIONS_REDIRECTED = "sip_sessions_redirected":
-            |record| record.what.is_invite() && AnswerClass::of(record) == AnswerClass::Redirected;
+            |record| record.what.is_invite() && matches!(record.status, 300..400);
         /// INVITEs that the callee refused: 480, 486, 600, 603.
         SIP_SESSIONS_REFUSED = "sip_sessions_refused":
             |record| record.what.is_invite() && matches!(record.status, 480 | 486 | 600 | 603);
@@ -115,9 +87,7 @@ counted! {
                 && (matches!(record.status, 408 | 500 | 503 | 504) || is_left(record, Timer::B));
         /// INVITEs whose session was established and ended by an answered BYE.
         SIP_SESSIONS_COMPLETED = "sip_sessions_completed":
-            |record| record.what.is_invite()
-                && AnswerClass::of(record) == AnswerClass::Accepted
-                && record.stamps.ended != Instant::NEVER;
+            |record| record.what.is_invite() && is_accepted(record) && record.stamps.ended != Instant::NEVER;
         /// Requests that users retransmitted because no response arrived in time.
         SIP_REQUESTS_AGAIN = "sip_requests_again": |record| record.counts.requests_again;
         /// Provisional responses that arrived after later ones.
@@ -132,6 +102,16 @@ const fn is_of_user(record: &Record) -> bool {
 
 const fn is_registration(record: &Record) -> bool {
     matches!(record.what, What::Register | What::Renew)
+}
+
+/// Whether the request was answered with 2xx.
+pub(super) const fn is_accepted(record: &Record) -> bool {
+    matches!(record.status, 200..300)
+}
+
+/// Whether the request was answered with 4xx to 6xx. RFC 6076 does not count the challenges 401, 402 and 407 as failures.
+pub(super) const fn is_refused(record: &Record) -> bool {
+    record.status >= 400 && !matches!(record.status, 401 | 402 | 407)
 }
 
 /// Whether there was no final response: this timer expired, or the connection was lost.
