@@ -31,20 +31,20 @@ pub struct Quantity {
     pub doc: &'static str,
 }
 
-/// The sum of some counts as a share of the sum of others.
+/// The sum of some counts, divided by the sum of others.
 #[derive(Clone, Copy, Debug)]
-pub struct ShareOfCounts {
-    /// The counts of the part.
+pub struct CountRatio {
+    /// The counts of the numerator.
     pub part: &'static [&'static Quantity],
-    /// The counts of the whole.
+    /// The counts of the denominator.
     pub whole: &'static [&'static Quantity],
-    /// Counts that the whole does not include.
+    /// Counts that are subtracted from the denominator.
     pub without: &'static [&'static Quantity],
-    /// The reason for a missing value if the whole is zero.
+    /// The reason for a missing value if the denominator is zero.
     pub nothing: &'static str,
 }
 
-impl ShareOfCounts {
+impl CountRatio {
     /// The counts, each once.
     pub fn counts(&self) -> Vec<&'static Quantity> {
         let mut all: Vec<&'static Quantity> = Vec::new();
@@ -56,7 +56,7 @@ impl ShareOfCounts {
         all
     }
 
-    /// The share, from the total of each count. `None` if the whole is not above zero.
+    /// The ratio, from the total of each count. `None` if the denominator is not above zero.
     pub fn of(&self, total: impl Fn(&'static Quantity) -> f64) -> Option<f64> {
         let sum = |counts: &[&'static Quantity]| counts.iter().copied().map(&total).sum::<f64>();
         let whole = sum(self.whole) - sum(self.without);

@@ -1,6 +1,6 @@
 //! The ratios of RFC 6076.
 
-use netrig_core::ShareOfCounts;
+use netrig_core::CountRatio;
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -16,7 +16,7 @@ pub struct Ratio {
     /// The abbreviation in RFC 6076.
     pub rfc_name: &'static str,
     /// The counts of which it is computed.
-    pub share: ShareOfCounts,
+    pub counts: CountRatio,
     /// The metric of an experiment that reports it.
     pub metric: IndexMetric,
 }
@@ -40,7 +40,7 @@ macro_rules! ratios {
         pub static RATIOS: [Ratio; [$($rfc_name),+].len()] = [$(
             Ratio {
                 rfc_name: $rfc_name,
-                share: ShareOfCounts {
+                counts: CountRatio {
                     part: &[$(&$part),+],
                     whole: &[$(&$whole),+],
                     without: &[$(&$without),*],
@@ -53,7 +53,7 @@ macro_rules! ratios {
         impl Ratios {
             /// The ratios of a tally.
             pub fn of(tally: &Tally) -> Self {
-                let ratio = |ratio: &Ratio| ratio.share.of(|count| tally.total(count) as f64);
+                let ratio = |ratio: &Ratio| ratio.counts.of(|count| tally.total(count) as f64);
                 let [$($key),+] = RATIOS.each_ref().map(ratio);
                 Self { $($key),+ }
             }

@@ -11,7 +11,7 @@ use netrig_sip::index::quantity::{
 };
 use netrig_sip::index::{Delay, IndexMetric, RATIOS};
 
-use super::{About, MeasuredValue, Metric, Need, SubjectKind, View, metrics, ratio};
+use super::{About, MeasuredValue, Metric, Need, SubjectKind, View, metrics};
 
 /// The metrics of the tables of delays and of ratios.
 pub(super) static INDICES: LazyLock<Vec<Metric>> = LazyLock::new(|| {
@@ -21,7 +21,9 @@ pub(super) static INDICES: LazyLock<Vec<Metric>> = LazyLock::new(|| {
         let quantity = delay.quantity();
         Some(about(delay.metric()?, quantity.unit).observations(quantity))
     });
-    delays.chain(RATIOS.iter().map(|ratio| about(ratio.metric, "1").counted(ratio.share))).collect()
+    delays
+        .chain(RATIOS.iter().map(|ratio| about(ratio.metric, "1").share().pooled().counted(ratio.counts)))
+        .collect()
 });
 
 metrics! {
@@ -70,10 +72,7 @@ metrics! {
         "Provisional responses that arrived after responses sent later, in the attempts that ended in the \
          measuring window. They are no failure.";
     "retransmissions_per_attempt" ["1"].pooled()
-        .computed(
-            |_| [&SIP_REQUESTS_AGAIN, &SIP_SUCCEEDED, &SIP_FAILED].map(Need::Total).to_vec(),
-            retransmissions_per_attempt,
-        ):
+        .quotient(&[&SIP_REQUESTS_AGAIN], &[&SIP_SUCCEEDED, &SIP_FAILED], "no attempt ended"):
         "Requests that users retransmitted because no response arrived in time, for each attempt that \
          ended in the measuring window.";
     "response_time_1" ["s"].observations(&SIP_RESPONSE_TIME_1):
@@ -96,12 +95,6 @@ metrics! {
         .computed(|_| vec![Need::Marks(&SIP_CONFORMANCE_FAILED)], |view| test_purposes(view, &SIP_CONFORMANCE_FAILED)):
         "Test purposes of `conformance_run` that the server failed. Above 0, the flow's figures are those \
          of a server that breaks rules.";
-}
-
-/// Retransmissions of requests per attempt that ended.
-fn retransmissions_per_attempt(view: &View<'_>) -> MeasuredValue {
-    let ended = view.total(&SIP_SUCCEEDED) + view.total(&SIP_FAILED);
-    ratio(view.total(&SIP_REQUESTS_AGAIN), ended, "no attempt ended")
 }
 
 /// A count of the conformance test of the server. The test runs before the load, so the count does not depend on the
