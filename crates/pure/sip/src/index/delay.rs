@@ -2,8 +2,7 @@
 
 use netrig_core::{Duration, Instant, Quantity, QuantityKind, named};
 
-use super::IndexMetric;
-use super::quantity::{is_accepted, is_refused};
+use super::quantity::{IndexMetric, is_accepted, is_refused};
 use crate::record::{Record, Stamps, What};
 
 /// Properties of a delay.

@@ -21,18 +21,10 @@ use crate::record::{Failure, Record};
 
 pub use delay::Delay;
 pub use events::{Repetitions, ToleratedEvents};
+pub use quantity::IndexMetric;
 pub use ratio::{RATIOS, Ratio, Ratios};
 pub use tally::{Outcomes, Tally};
 pub use thresholds::{Bound, DelayStatistic, ThresholdVerdict, Thresholds};
-
-/// A metric of an experiment that reports an index of a flow.
-#[derive(Clone, Copy, Debug)]
-pub struct IndexMetric {
-    /// Its name in files.
-    pub name: &'static str,
-    /// Its definition, in one sentence.
-    pub definition: &'static str,
-}
 
 /// The quantities of SIP users in the samples of a run.
 pub fn quantities() -> impl Iterator<Item = &'static Quantity> {

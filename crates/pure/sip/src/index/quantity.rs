@@ -5,6 +5,15 @@ use netrig_core::{Instant, Quantity};
 use crate::record::{Failure, Record, What};
 use crate::transaction::Timer;
 
+/// A metric of an experiment that reports an index of a flow.
+#[derive(Clone, Copy, Debug)]
+pub struct IndexMetric {
+    /// Its name in files.
+    pub name: &'static str,
+    /// Its definition, in one sentence.
+    pub definition: &'static str,
+}
+
 /// A quantity that is counted in the record of an ended attempt.
 pub(super) struct CountedQuantity {
     pub(super) quantity: &'static Quantity,
