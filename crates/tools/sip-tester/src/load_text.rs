@@ -4,6 +4,7 @@ use std::fmt::Write as _;
 
 use netrig_core::number::{counted, micros, percent, plain};
 use netrig_core::text::{AlignedTable, words};
+use netrig_sip::index::Outcomes;
 use netrig_sip_net::load::{DelayRow, LoadReport, SecondRow, TesterReport, ThresholdRow, TimeLimit};
 use netrig_sip_net::tap::{KeptMessages, KeptRecords};
 
@@ -91,8 +92,8 @@ fn location(report: &LoadReport, text: &mut String) {
 fn outcomes(report: &LoadReport, text: &mut String) {
     let mut table = AlignedTable::new(["", "begun", "succeeded", "failed", "no server", "open"]);
     for row in &report.outcomes {
-        let counts = [row.begun, row.succeeded, row.failed, row.unlocated, row.open];
-        let counts = counts.map(|count| count.to_string());
+        let Outcomes { begun, succeeded, failed, unlocated } = row.counts;
+        let counts = [begun, succeeded, failed, unlocated, row.open].map(|count| count.to_string());
         table.row(std::iter::once(row.what.to_owned()).chain(counts));
     }
     table.write(text);

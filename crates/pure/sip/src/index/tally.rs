@@ -3,6 +3,8 @@
 use std::collections::BTreeMap;
 
 use netrig_core::{Histogram, Quantity, counts};
+use schemars::JsonSchema;
+use serde::Serialize;
 
 use super::Delay;
 use super::events::{Repetitions, ToleratedEvents};
@@ -11,15 +13,15 @@ use crate::record::{Failure, Record, What};
 
 counts! {
     /// Outcomes of the attempts of one kind.
-    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
     pub struct Outcomes {
-        /// Attempts that started.
+        /// Attempts started.
         pub begun: u64,
-        /// Attempts that succeeded.
+        /// Successful attempts.
         pub succeeded: u64,
-        /// Attempts that failed.
+        /// Failed attempts.
         pub failed: u64,
-        /// Attempts whose lookup found no server. They do not count as failures of a server.
+        /// Attempts whose DNS lookup found no server. They are not attributed to a server.
         pub unlocated: u64,
     }
 }

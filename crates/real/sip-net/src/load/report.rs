@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use netrig_core::{Duration, Histogram};
 use netrig_sip::index::{
-    Bound, Delay, Ratios, Repetitions, Tally, ThresholdVerdict, Thresholds, ToleratedEvents,
+    Bound, Delay, Outcomes, Ratios, Repetitions, Tally, ThresholdVerdict, Thresholds, ToleratedEvents,
 };
 use netrig_sip::load::{Failure, What};
 use netrig_sip::location::Hop;
@@ -25,14 +25,9 @@ pub struct OutcomeRow {
     /// The kind: `call`, `register`; `renew` is a registration that was refreshed, `answer` and `notify` are calls and
     /// subscriptions as seen by the tester's callee.
     pub what: &'static str,
-    /// Attempts started.
-    pub begun: u64,
-    /// Successful attempts.
-    pub succeeded: u64,
-    /// Failed attempts.
-    pub failed: u64,
-    /// Attempts whose DNS lookup found no server. They are not attributed to a server.
-    pub unlocated: u64,
+    /// Their outcomes.
+    #[serde(flatten)]
+    pub counts: Outcomes,
     /// Attempts that were pending at the end of the load.
     pub open: u64,
 }
@@ -351,15 +346,8 @@ impl TesterReport {
 
 pub(super) fn outcomes(tally: &Tally) -> Vec<OutcomeRow> {
     let rows = What::ALL.into_iter().map(|what| (what, tally.outcomes(what)));
-    rows.filter(|(_, outcomes)| outcomes.begun > 0)
-        .map(|(what, outcomes)| OutcomeRow {
-            what: what.name(),
-            begun: outcomes.begun,
-            succeeded: outcomes.succeeded,
-            failed: outcomes.failed,
-            unlocated: outcomes.unlocated,
-            open: outcomes.open(),
-        })
+    rows.filter(|(_, counts)| counts.begun > 0)
+        .map(|(what, counts)| OutcomeRow { what: what.name(), counts, open: counts.open() })
         .collect()
 }
 

@@ -128,7 +128,8 @@ fn a_mix_is_the_same_for_any_number_of_threads() {
         });
         let report = carried_out(&LoadOrder { shards, ..order });
         let whats = [What::Call, What::Busy, What::NoAnswer, What::Cancel, What::Register];
-        let rows = whats.map(|what| report.outcome(what).map_or((0, 0), |row| (row.begun, row.succeeded)));
+        let rows = whats
+            .map(|what| report.outcome(what).map_or((0, 0), |row| (row.counts.begun, row.counts.succeeded)));
         assert!(
             rows.iter().all(|(begun, succeeded)| begun == succeeded && *begun > 0),
             "{:?}",
@@ -178,7 +179,10 @@ fn the_next_server_takes_over_from_one_that_is_gone() {
     let other = UdpSocket::bind("127.0.0.1:0").unwrap();
     let order = order(dead.local_addr().unwrap(), CALL, 5);
     let report = carried_out(&LoadOrder { others: vec![other.local_addr().unwrap()], ..order });
-    assert_eq!((report.outcome(What::Call).unwrap().failed, report.failures[0].kind.name()), (5, "timer"));
+    assert_eq!(
+        (report.outcome(What::Call).unwrap().counts.failed, report.failures[0].kind.name()),
+        (5, "timer")
+    );
 }
 
 /// Over UDP, ICMP reports the missing listener long before a timer expires. The tester then tries the next server.
@@ -222,8 +226,8 @@ fn a_load_ends_with_its_server_if_it_is_told_to() {
         let mut running = Some(server);
         let report = run(&order, &AtomicBool::new(false), |_| {}, |_, _| running = None).unwrap();
         let row = report.outcome(What::Call).unwrap();
-        assert!(row.succeeded > 0 && row.failed > 0, "{row:?}");
-        assert_eq!(row.begun < 200, ends, "{row:?}");
+        assert!(row.counts.succeeded > 0 && row.counts.failed > 0, "{row:?}");
+        assert_eq!(row.counts.begun < 200, ends, "{row:?}");
         assert_eq!(
             report.notes.iter().any(|note| note.contains("nothing was received from the server")),
             ends
@@ -258,7 +262,7 @@ fn connections_are_opened_again_as_they_are_told_to() {
             let report = run(&order, &AtomicBool::new(false), |_| {}, |_, _| {});
             done.store(true, Ordering::Relaxed);
             let report = report.unwrap();
-            assert_eq!(report.outcome(What::Call).unwrap().failed, 40);
+            assert_eq!(report.outcome(What::Call).unwrap().counts.failed, 40);
             assert!(
                 report.failures.iter().all(|failure| failure.kind.name() == "connection"),
                 "{:?}",

@@ -194,7 +194,7 @@ fn a_server_that_dies_is_not_the_testers_limit() {
         let order = with(order, |plan| plan.callee = callee);
         let report = run(&order, &AtomicBool::new(false), |_| {}, |_, _| drop(server.take())).unwrap();
         let calls = report.outcome(What::Call).unwrap();
-        assert!(calls.succeeded > 0 && calls.failed > 100 && calls.open == 0, "{calls:?}");
+        assert!(calls.counts.succeeded > 0 && calls.counts.failed > 100 && calls.open == 0, "{calls:?}");
         assert!(
             report.failures.iter().any(|failure| failure.kind.name() == "connection"),
             "{:?}",
