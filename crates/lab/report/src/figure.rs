@@ -1,9 +1,9 @@
 //! The chart of a figure.
 
-use netrig_core::{QuantityKind, quantity};
+use netrig_core::QuantityKind;
 use netrig_experiment::{
     ClaimPoint, ClaimSpec, Expect, FigureData, FigurePoint, FigureSpec, Grid, Legend, Level, Panel,
-    PaperAbscissa, PaperPoint, PaperThreshold, Point, TheoryLine,
+    PaperAbscissa, PaperPoint, PaperThreshold, Point, TheoryLine, quantities,
 };
 
 use crate::Report;
@@ -293,7 +293,7 @@ impl<'a> ChartBuilder<'a> {
 
     fn marks(&self) -> Marks {
         let Some(spec) = self.spec.filter(|spec| spec.is_of_runs()) else { return Marks::Measured };
-        let traced = quantity::ALL.iter().find(|quantity| spec.y.contains(quantity.name));
+        let traced = quantities().find(|quantity| spec.y.contains(quantity.name));
         match traced.map(|quantity| quantity.kind) {
             Some(QuantityKind::Mark | QuantityKind::Value) => Marks::Events,
             _ => Marks::Trace,

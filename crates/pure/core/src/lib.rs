@@ -65,7 +65,7 @@ pub use packet::{CLIENT_PORT, Dscp, Ecn, FiveTuple, HOP_LIMIT, Header, PacketMet
 pub use packet_event::{PacketEvent, Step};
 pub use prefix::{Prefix, PrefixError};
 pub use random::{Seeds, Stream};
-pub use sample::{Note, Quantity, QuantityKind, Sample, Sink, Subject, Timeline};
+pub use sample::{CountRatio, Note, Quantity, QuantityKind, Sample, Sink, Subject, Timeline};
 pub use settings_error::SettingsError;
 pub use time::{Duration, Instant};
 pub use units::{Fraction, Rate, Size, UnitError};

@@ -31,6 +31,39 @@ pub struct Quantity {
     pub doc: &'static str,
 }
 
+/// The sum of some counts, divided by the sum of others.
+#[derive(Clone, Copy, Debug)]
+pub struct CountRatio {
+    /// The counts of the numerator.
+    pub part: &'static [&'static Quantity],
+    /// The counts of the denominator.
+    pub whole: &'static [&'static Quantity],
+    /// Counts that are subtracted from the denominator.
+    pub without: &'static [&'static Quantity],
+    /// The reason for a missing value if the denominator is zero.
+    pub nothing: &'static str,
+}
+
+impl CountRatio {
+    /// The counts, each once.
+    pub fn counts(&self) -> Vec<&'static Quantity> {
+        let mut all: Vec<&'static Quantity> = Vec::new();
+        for count in [self.part, self.whole, self.without].into_iter().flatten().copied() {
+            if !all.iter().any(|known| std::ptr::eq(*known, count)) {
+                all.push(count);
+            }
+        }
+        all
+    }
+
+    /// The ratio, from the total of each count. `None` if the denominator is not above zero.
+    pub fn of(&self, total: impl Fn(&'static Quantity) -> f64) -> Option<f64> {
+        let sum = |counts: &[&'static Quantity]| counts.iter().copied().map(&total).sum::<f64>();
+        let whole = sum(self.whole) - sum(self.without);
+        (whole > 0.0).then(|| sum(self.part) / whole)
+    }
+}
+
 /// The subject of a sample. The numbers are indices in the scenario's tables.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]

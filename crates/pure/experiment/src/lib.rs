@@ -38,7 +38,7 @@ pub use experiment::Experiment;
 pub use figure::{
     Axis, AxisData, Expression, ExpressionError, FigureData, FigurePoint, FigureSpec, Grid, Legend, PICTURE,
     Panel, PaperAbscissa, PaperPoint, PaperSeries, PaperThreshold, Series, TIME, Theories, TheoryLine,
-    TheorySpec, TracedRun, WatchedRun,
+    TheorySpec, TracedRun, WatchedRun, quantities,
 };
 pub use file::{
     Assignment, Diagnostic, Diagnostics, FileReader, LONGEST_FILE, Note, ScenarioFault, ScenarioText,

@@ -5,10 +5,10 @@ use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
 use bytes::Bytes;
-use netrig_core::{Data, Duration, Instant, quantity};
+use netrig_core::{Data, Duration, Instant};
 use netrig_sip::Message;
 use netrig_sip::header::Transport;
-use netrig_sip::index::samples_of;
+use netrig_sip::index::{quantity, samples_of};
 use netrig_sip::load::{AttemptStart, Failure, Moment, Part, Scan};
 use netrig_sip::server::{DelayedResponses, Destination, Server, Source};
 use netrig_sip::settings::LoadSettings;

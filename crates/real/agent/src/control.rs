@@ -10,7 +10,7 @@
 
 mod cut;
 
-use netrig_core::{Instant, Note, Sample, Subject};
+use netrig_core::{Instant, Note, Quantity, Sample, Subject, quantity};
 use netrig_traffic::FlowSide;
 use serde::{Deserialize, Serialize};
 
@@ -19,7 +19,7 @@ pub use self::cut::{note_frames, order_frames, sample_frames};
 use crate::carrier::Samples;
 use crate::{EndOrder, EndReport, RunOrder, TimedControl};
 use netrig_host::frames::FrameError;
-use netrig_host::quantity;
+use netrig_host::quantity as agents;
 
 /// The version of the protocol. Both sides must have the same version.
 pub const VERSION: u32 = 2;
@@ -141,7 +141,7 @@ impl Column {
     /// # Errors
     /// If the quantity is not declared, or the numbers of times and values differ.
     pub fn samples(&self) -> Result<Samples, ControlError> {
-        let quantity = quantity::by_name(&self.quantity)
+        let quantity = quantity_of(&self.quantity)
             .ok_or_else(|| ControlError::UnknownQuantity(self.quantity.clone()))?;
         let (moments, values) = (self.at_ns.len(), self.values.len());
         if moments != values {
@@ -152,6 +152,12 @@ impl Column {
         };
         Ok(self.at_ns.iter().zip(&self.values).map(sample).collect())
     }
+}
+
+/// The quantity of this name, among those of all substrates, of agents and of SIP.
+fn quantity_of(name: &str) -> Option<&'static Quantity> {
+    let mut all = quantity::ALL.iter().chain(agents::ALL).copied().chain(netrig_sip::index::quantities());
+    all.find(|quantity| quantity.name == name)
 }
 
 /// An entry of the run's time line.
@@ -288,6 +294,7 @@ mod tests {
             values: vec![1.0],
         };
         assert!(matches!(column("nonesuch", vec![1]).samples(), Err(ControlError::UnknownQuantity(_))));
+        assert!(column("sip_total_call_delay", vec![1]).samples().is_ok());
         assert!(matches!(column("lateness", vec![]).samples(), Err(ControlError::Uneven { .. })));
     }
 }

@@ -4,9 +4,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::SyncSender;
 
-use netrig_core::{Duration, Fraction, Instant, Note, Sample, Seeds, Subject, quantity};
+use netrig_core::{Duration, Fraction, Instant, Note, Sample, Seeds, Subject};
 use netrig_sip::Host;
 use netrig_sip::header::Transport;
+use netrig_sip::index::quantity;
 use netrig_sip::location::Zone;
 use netrig_sip::server::Server;
 use netrig_sip::settings::{LoadSettings, ServerSettings};

@@ -1,7 +1,5 @@
 //! Quantities that only agents measure.
 
-use netrig_core::{Quantity, quantity};
-
 netrig_core::quantities! {
     /// Duplicate datagrams.
     DATAGRAMS_DUPLICATED = "datagrams_duplicated", "packets", Count;
@@ -19,21 +17,16 @@ netrig_core::quantities! {
     SUBFLOWS = "subflows", "subflows", Gauge;
 }
 
-/// The quantity of this name, among those of all substrates and of agents.
-pub fn by_name(name: &str) -> Option<&'static Quantity> {
-    quantity::ALL.iter().chain(ALL).copied().find(|quantity| quantity.name == name)
-}
-
 #[cfg(test)]
 mod tests {
+    use netrig_core::quantity;
+
     use super::*;
 
     #[test]
     fn names_are_unique_among_all() {
         for own in ALL {
             assert!(quantity::ALL.iter().all(|other| other.name != own.name), "{}", own.name);
-            assert!(std::ptr::eq(by_name(own.name).unwrap(), *own));
         }
-        assert!(by_name("nonesuch").is_none());
     }
 }

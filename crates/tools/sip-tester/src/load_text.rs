@@ -4,6 +4,7 @@ use std::fmt::Write as _;
 
 use netrig_core::number::{counted, micros, percent, plain};
 use netrig_core::text::{AlignedTable, words};
+use netrig_sip::index::Outcomes;
 use netrig_sip_net::load::{DelayRow, LoadReport, SecondRow, TesterReport, ThresholdRow, TimeLimit};
 use netrig_sip_net::tap::{KeptMessages, KeptRecords};
 
@@ -91,8 +92,8 @@ fn location(report: &LoadReport, text: &mut String) {
 fn outcomes(report: &LoadReport, text: &mut String) {
     let mut table = AlignedTable::new(["", "begun", "succeeded", "failed", "no server", "open"]);
     for row in &report.outcomes {
-        let counts = [row.begun, row.succeeded, row.failed, row.unlocated, row.open];
-        let counts = counts.map(|count| count.to_string());
+        let Outcomes { begun, succeeded, failed, unlocated } = row.counts;
+        let counts = [begun, succeeded, failed, unlocated, row.open].map(|count| count.to_string());
         table.row(std::iter::once(row.what.to_owned()).chain(counts));
     }
     table.write(text);
@@ -131,16 +132,8 @@ fn thresholds(report: &LoadReport, text: &mut String) {
 }
 
 fn ratios(report: &LoadReport, text: &mut String) {
-    let ratios = report.ratios;
-    let all = [
-        ("SER", ratios.ser),
-        ("SEER", ratios.seer),
-        ("ISA", ratios.isa),
-        ("SCR", ratios.scr),
-        ("IRA", ratios.ira),
-    ];
-    let known = all.iter().filter_map(|(name, ratio)| Some(format!("{name} {}", percent((*ratio)?))));
-    let known: Vec<_> = known.collect();
+    let known: Vec<_> =
+        report.ratios.known().map(|(name, ratio)| format!("{name} {}", percent(ratio))).collect();
     if !known.is_empty() {
         let _ = writeln!(text, "\nRFC 6076: {}", known.join(", "));
     }
@@ -159,38 +152,6 @@ fn failures(report: &LoadReport, text: &mut String) {
         }
         table.write(text);
     }
-    let counts = [
-        ("request sent again", "requests sent again", report.requests_again),
-        ("response sent again", "responses sent again", report.responses_again),
-        ("ACK sent again", "ACKs sent again", report.acknowledgements_again),
-        ("request received again", "requests received again", report.received_again),
-        ("response received again", "responses received again", report.responses_received_again.unwrap_or(0)),
-        (
-            "re-INVITE sent again after 491",
-            "re-INVITEs sent again after 491",
-            report.pending_again.unwrap_or(0),
-        ),
-        (
-            "session refreshed by the tester",
-            "sessions refreshed by the tester",
-            report.refreshes_sent.unwrap_or(0),
-        ),
-        (
-            "refresh of the other side answered",
-            "refreshes of the other side answered",
-            report.refreshes_answered.unwrap_or(0),
-        ),
-        ("response out of order", "responses out of order", report.reordered),
-        ("challenge answered", "challenges answered", report.challenges),
-        ("surplus dialog ended", "surplus dialogs ended", report.surplus),
-        ("server given up for the next", "servers given up for the next", report.failed_over),
-        ("contact of a 3xx asked", "contacts of 3xx asked", report.redirects_followed.unwrap_or(0)),
-        (
-            "attempt repeated after Retry-After",
-            "attempts repeated after Retry-After",
-            report.retried.unwrap_or(0),
-        ),
-    ];
     if !report.unrequested.is_empty() {
         let each = report
             .unrequested
@@ -199,8 +160,9 @@ fn failures(report: &LoadReport, text: &mut String) {
         let _ =
             writeln!(text, "\nthe other side asked within calls: {}", each.collect::<Vec<_>>().join(", "));
     }
-    let some = counts.iter().filter(|(.., count)| *count > 0);
-    let some: Vec<_> = some.map(|(one, many, count)| counted(*count, one, many)).collect();
+    let events = report.repetitions.events().into_iter().chain(report.tolerated.events());
+    let some = events.filter(|(.., count)| *count > 0);
+    let some: Vec<_> = some.map(|(one, many, count)| counted(count, one, many)).collect();
     if !some.is_empty() {
         let _ = writeln!(text, "\n{}", some.join(", "));
     }

@@ -1,8 +1,7 @@
 //! The figures, each with a table of its numbers.
 
 use data_encoding::BASE64;
-use netrig_core::quantity;
-use netrig_experiment::{FigureData, FigureSpec};
+use netrig_experiment::{FigureData, FigureSpec, quantities};
 
 use super::elements::{aside, details, headings, rows, table};
 use crate::chart::{Chart, Marks};
@@ -96,7 +95,7 @@ fn is_trace(chart: &Chart) -> bool {
 
 /// The quantities that a figure traces, with their definitions.
 fn traced(spec: &FigureSpec) -> Vec<(String, String)> {
-    let known = quantity::ALL.iter().filter(|quantity| spec.y.contains(quantity.name));
+    let known = quantities().filter(|quantity| spec.y.contains(quantity.name));
     known.map(|quantity| (words(quantity.name), quantity.doc.to_owned())).collect()
 }
 

@@ -1,8 +1,8 @@
 //! Checks of a figure in a file.
 
-use netrig_core::quantity;
 use netrig_stats::theory;
 
+use super::course::quantities;
 use super::expression::Expression;
 use super::spec::{FigureSpec, LIKENESS, TheorySpec};
 use crate::Of;
@@ -73,7 +73,7 @@ impl FigureSpec {
     }
 
     fn check_trace(&self, errors: &mut Vec<SpecError>) {
-        let known: Vec<&str> = quantity::ALL.iter().map(|quantity| quantity.name).collect();
+        let known: Vec<&str> = quantities().map(|quantity| quantity.name).collect();
         for name in &self.y.0 {
             if !known.contains(&name.as_str()) {
                 let what = format!("there is no quantity `{name}`");

@@ -98,9 +98,14 @@ impl FigureSpec {
     }
 }
 
+/// All quantities that a figure can trace.
+pub fn quantities() -> impl Iterator<Item = &'static Quantity> {
+    netrig_core::quantity::ALL.iter().copied().chain(netrig_sip::index::quantities())
+}
+
 /// The quantity with this name.
 fn known(name: &str) -> Option<&'static Quantity> {
-    netrig_core::quantity::ALL.iter().copied().find(|quantity| quantity.name == name)
+    quantities().find(|quantity| quantity.name == name)
 }
 
 /// The subject; for a flow, followed by its paths.

@@ -8,7 +8,7 @@ mod expression;
 mod spec;
 mod watched;
 
-pub use course::TracedRun;
+pub use course::{TracedRun, quantities};
 pub use data::{
     AxisData, FigureData, FigurePoint, Grid, Legend, Panel, PaperAbscissa, PaperPoint, PaperSeries,
     PaperThreshold, Series, TheoryLine,

@@ -2,22 +2,26 @@
 
 use std::collections::BTreeMap;
 
-use netrig_core::{Histogram, counts};
+use netrig_core::{Histogram, Quantity, counts};
+use schemars::JsonSchema;
+use serde::Serialize;
 
-use super::{Delay, RegistrationCounts, SessionCounts};
-use crate::record::{Failure, Record, Side, What};
+use super::Delay;
+use super::events::{Repetitions, ToleratedEvents};
+use super::quantity::COUNTED;
+use crate::record::{Failure, Record, What};
 
 counts! {
     /// Outcomes of the attempts of one kind.
-    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
     pub struct Outcomes {
-        /// Attempts that started.
+        /// Attempts started.
         pub begun: u64,
-        /// Attempts that succeeded.
+        /// Successful attempts.
         pub succeeded: u64,
-        /// Attempts that failed.
+        /// Failed attempts.
         pub failed: u64,
-        /// Attempts whose lookup found no server. They do not count as failures of a server.
+        /// Attempts whose DNS lookup found no server. They are not attributed to a server.
         pub unlocated: u64,
     }
 }
@@ -35,71 +39,15 @@ impl Outcomes {
     }
 }
 
-counts! {
-    /// Abnormal events that are not failures.
-    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-    pub struct Repetitions {
-        /// Retransmitted requests.
-        pub requests: u64,
-        /// Retransmitted final responses.
-        pub responses: u64,
-        /// ACKs of retransmitted final responses.
-        pub acknowledgements: u64,
-        /// Retransmitted requests received by callees.
-        pub received: u64,
-        /// Retransmitted responses received, except those that are acknowledged again.
-        pub responses_received: u64,
-        /// Provisional responses received after later ones.
-        pub reordered: u64,
-        /// Answered challenges.
-        pub challenges: u64,
-        /// Further dialogs of forked calls, which were acknowledged and hung up.
-        pub surplus: u64,
-        /// Changes to the next server.
-        pub failed_over: u64,
-        /// Contacts of 3xx that were tried.
-        pub redirected: u64,
-        /// Requests that were repeated after a `Retry-After`.
-        pub retried: u64,
-        /// INVITEs within a dialog that crossed an INVITE of the other side and were sent again later.
-        pub pending: u64,
-        /// Session refreshes sent, including unsuccessful ones.
-        pub refreshes_sent: u64,
-        /// Session refreshes of the other side.
-        pub refreshes_answered: u64,
-    }
-}
-
-impl Repetitions {
-    fn record(&mut self, record: &Record) {
-        let counts = record.counts;
-        self.requests += u64::from(counts.requests_again);
-        self.responses += u64::from(counts.responses_again);
-        self.acknowledgements += u64::from(counts.acknowledgements_again);
-        let received =
-            if record.side == Side::Callee { &mut self.received } else { &mut self.responses_received };
-        *received += u64::from(counts.repeated);
-        self.pending += u64::from(counts.pending);
-        self.refreshes_sent += u64::from(counts.refreshes_sent);
-        self.refreshes_answered += u64::from(counts.refreshes_answered);
-        self.reordered += u64::from(counts.reordered);
-        self.challenges += u64::from(counts.challenges);
-        self.surplus += u64::from(counts.surplus);
-        self.failed_over += u64::from(counts.failed_over);
-        self.redirected += u64::from(counts.redirected);
-        self.retried += u64::from(counts.retried);
-    }
-}
-
 /// Counts of the records of a part of a load.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Tally {
     outcomes: [Outcomes; What::ALL.len()],
     delays: [Histogram; Delay::ALL.len()],
     failures: BTreeMap<(What, Failure), u64>,
-    sessions: SessionCounts,
-    registrations: RegistrationCounts,
+    counts: [u64; COUNTED.len()],
     repetitions: Repetitions,
+    tolerated: ToleratedEvents,
     unrequested: BTreeMap<(&'static str, u16), u64>,
 }
 
@@ -144,13 +92,11 @@ impl Tally {
                 spans.record(span);
             }
         }
-        if what.is_invite() {
-            self.sessions.record(record);
-        }
-        if matches!(what, What::Register | What::Renew) {
-            self.registrations.record(record);
+        for (counted, total) in COUNTED.iter().zip(&mut self.counts) {
+            *total += (counted.of)(record);
         }
         self.repetitions.record(record);
+        self.tolerated.record(record);
     }
 
     /// Adds the counts of another tally.
@@ -160,9 +106,9 @@ impl Tally {
         for (key, count) in &other.failures {
             *self.failures.entry(*key).or_insert(0) += count;
         }
-        self.sessions += &other.sessions;
-        self.registrations += &other.registrations;
+        self.counts.iter_mut().zip(&other.counts).for_each(|(own, more)| *own += more);
         self.repetitions += &other.repetitions;
+        self.tolerated += &other.tolerated;
         for (method, status, count) in other.all_unrequested() {
             *self.unrequested.entry((method, status)).or_insert(0) += count;
         }
@@ -183,18 +129,19 @@ impl Tally {
         self.failures.iter().map(|((what, failure), count)| (*what, *failure, *count))
     }
 
-    /// Counts of calls, for the ratios of RFC 6076.
-    pub const fn sessions(&self) -> SessionCounts {
-        self.sessions
+    /// The total of a quantity that is counted in records; 0 for any other quantity.
+    pub fn total(&self, quantity: &Quantity) -> u64 {
+        let mut totals = COUNTED.iter().zip(&self.counts);
+        totals.find(|(counted, _)| std::ptr::eq(counted.quantity, quantity)).map_or(0, |(_, total)| *total)
     }
 
-    /// Counts of registrations and renewals, for the ratios of RFC 6076.
-    pub const fn registrations(&self) -> RegistrationCounts {
-        self.registrations
-    }
-
-    /// Retransmissions and other abnormal events.
+    /// Messages that were sent or received again, and session refreshes.
     pub const fn repetitions(&self) -> Repetitions {
         self.repetitions
+    }
+
+    /// Other abnormal events that are not failures.
+    pub const fn tolerated(&self) -> ToleratedEvents {
+        self.tolerated
     }
 }

@@ -2,7 +2,8 @@
 #![allow(clippy::unwrap_used, reason = "what cannot go on has failed")]
 
 use netrig_core::{Duration, Instant};
-use netrig_sip::index::{Delay, DelayStatistic, Tally, ThresholdVerdict, Thresholds};
+use netrig_sip::index::quantity::{SIP_REGISTERED, SIP_REGISTRATIONS, SIP_SESSIONS};
+use netrig_sip::index::{Delay, DelayStatistic, Ratios, Tally, ThresholdVerdict, Thresholds, quantities};
 use netrig_sip::load::{AttemptCounts, CalleeAction, Failure, Key, Owner, Record, Side, Stamps, Token, What};
 use netrig_sip::transaction::Timer;
 
@@ -130,7 +131,7 @@ fn a_bye_that_is_refused_is_no_disconnection() {
     assert_eq!(only(&tally, Delay::DisconnectRefused), Some(span(50)));
     assert_eq!(only(&tally, Delay::DisconnectFailed), None);
     // The call counts as completed, because its BYE got a response.
-    assert_eq!(tally.sessions().completion(), Some(1.0));
+    assert_eq!(Ratios::of(&tally).scr, Some(1.0));
 }
 
 /// The delay of a disconnect ends with the 2xx or the timeout (RFC 6076 section 4.4). Delays that end with the timeout
@@ -145,7 +146,7 @@ fn a_disconnect_fails_at_the_expiry_of_timer_f() {
         let tally = tally_of(&[lost]);
         assert_eq!(only(&tally, Delay::DisconnectFailed), Some(span(32_000)));
         assert_eq!([Delay::Disconnect, Delay::DisconnectRefused].map(|delay| only(&tally, delay)), [None; 2]);
-        assert_eq!(tally.sessions().completion(), Some(0.0));
+        assert_eq!(Ratios::of(&tally).scr, Some(0.0));
     }
     let times = [ms(0), ms(80), ms(2000), ms(2001), ms(3000), ms(3050)];
     let tally = tally_of(&[record(What::Call, 200, Some(Failure::Rule("RFC 3261 section 12.1.1")), times)]);
@@ -176,7 +177,7 @@ fn who_is_called_measures_the_answer_signal() {
     let tally = tally_of(&[record(What::Answer, 200, None, times)]);
     assert_eq!(only(&tally, Delay::AnswerSignal), Some(span(4)));
     assert_eq!(tally.outcomes(What::Answer).begun, 1);
-    assert_eq!(tally.sessions().requests, 0, "a session is counted where it is asked for");
+    assert_eq!(tally.total(&SIP_SESSIONS), 0, "a session is counted where it is asked for");
 }
 
 /// Ten sessions: five answered, one of them with an unanswered BYE, one redirected, one busy, one declined, one 503, one without
@@ -188,18 +189,19 @@ fn ratios_of_sessions() {
     let all =
         [answered(), answered(), answered(), answered(), lost, refused(302), refused(486), refused(603)];
     let tally = tally_of(&[&all[..], &[refused(503), silent()]].concat());
-    let sessions = tally.sessions();
-    assert_eq!(sessions.establishment(), Some(5.0 / 9.0));
-    assert_eq!(sessions.effectiveness(), Some(7.0 / 9.0));
-    assert_eq!(sessions.ineffective(), Some(2.0 / 10.0));
-    assert_eq!(sessions.completion(), Some(4.0 / 10.0));
+    let Ratios { ser, seer, isa, scr, ira } = Ratios::of(&tally);
+    assert_eq!((ser, seer), (Some(5.0 / 9.0), Some(7.0 / 9.0)));
+    assert_eq!((isa, scr, ira), (Some(2.0 / 10.0), Some(4.0 / 10.0), None));
+    assert_eq!(
+        Ratios::of(&tally).known().map(|(name, _)| name).collect::<Vec<_>>(),
+        ["SER", "SEER", "ISA", "SCR"]
+    );
     // These refusals count neither as refusals by the user nor as ineffective attempts.
     let tally = tally_of(&[answered(), refused(404), refused(401), refused(420)]);
-    let sessions = tally.sessions();
-    assert_eq!(sessions.establishment(), Some(0.25));
-    assert_eq!((sessions.effectiveness(), sessions.ineffective()), (Some(0.25), Some(0.0)));
-    let redirected = tally_of(&[refused(302)]).sessions();
-    assert_eq!((redirected.establishment(), redirected.ineffective()), (None, Some(0.0)));
+    let Ratios { ser, seer, isa, .. } = Ratios::of(&tally);
+    assert_eq!((ser, seer, isa), (Some(0.25), Some(0.25), Some(0.0)));
+    let Ratios { ser, isa, .. } = Ratios::of(&tally_of(&[refused(302)]));
+    assert_eq!((ser, isa), (None, Some(0.0)));
 }
 
 /// Five registrations: two that succeed (one of them after a challenge), one forbidden, one that timer F ends, one whose
@@ -218,9 +220,9 @@ fn ratios_of_registrations() {
         of(0, Some(Failure::TimedOut(Timer::F))),
         of(401, Some(Failure::Authentication)),
     ]);
-    let registrations = tally.registrations();
-    assert_eq!((registrations.success(), registrations.ineffective()), (Some(0.4), Some(0.4)));
-    assert_eq!((tally.delay(Delay::Registration).count(), tally.repetitions().challenges), (2, 1));
+    assert_eq!((tally.total(&SIP_REGISTERED), tally.total(&SIP_REGISTRATIONS)), (2, 5));
+    assert_eq!(Ratios::of(&tally).ira, Some(0.4));
+    assert_eq!((tally.delay(Delay::Registration).count(), tally.tolerated().challenges), (2, 1));
     assert_eq!(tally.delay(Delay::Registration).mean(), Some(span(25)));
 }
 
@@ -235,7 +237,7 @@ fn all_that_was_begun_is_accounted_for() {
     assert_eq!(failures, expected.map(|(failure, count)| (What::Call, failure, count)));
     let mut twice = tally.clone();
     twice.merge(&tally);
-    assert_eq!((twice.outcomes(What::Call).begun, twice.sessions().requests), (10, 8));
+    assert_eq!((twice.outcomes(What::Call).begun, twice.total(&SIP_SESSIONS)), (10, 8));
     assert_eq!(twice.failures().map(|(_, _, count)| count).sum::<u64>(), 6);
     assert_eq!(twice.delay(Delay::Invite).count(), 6);
 }
@@ -271,4 +273,17 @@ fn thresholds_hold_what_they_are_told_to_hold() {
             .iter()
             .any(|verdict| matches!(verdict, ThresholdVerdict::Delay { delay: Delay::Redirect, .. }))
     );
+}
+
+/// Runs and reports find a quantity by its name.
+#[test]
+fn quantities_of_sip_have_names_of_their_own() {
+    let mut names: Vec<_> = quantities()
+        .chain(netrig_core::quantity::ALL.iter().copied())
+        .map(|quantity| quantity.name)
+        .collect();
+    let count = names.len();
+    names.sort_unstable();
+    names.dedup();
+    assert_eq!(names.len(), count);
 }

@@ -41,8 +41,7 @@ pub use kind::{FailureKind, TimeLimit};
 pub use offered::{Offered, pace_words};
 pub use order::{Carrier, LoadError, LoadOrder, LoadTls, Reconnecting, Span};
 pub use report::{
-    DelayRow, FailureRow, LoadReport, LocationRow, OutcomeRow, Ratios, SecondRow, SoFar, TesterReport,
-    ThresholdRow,
+    DelayRow, FailureRow, LoadReport, LocationRow, OutcomeRow, SecondRow, SoFar, TesterReport, ThresholdRow,
 };
 pub use run::OpenLoad;
 pub use run::{LoadStage, Next, Readiness, run};

@@ -3,7 +3,9 @@
 use std::borrow::Cow;
 
 use netrig_core::{Duration, Histogram};
-use netrig_sip::index::{Bound, Delay, Tally, ThresholdVerdict, Thresholds};
+use netrig_sip::index::{
+    Bound, Delay, Outcomes, Ratios, Repetitions, Tally, ThresholdVerdict, Thresholds, ToleratedEvents,
+};
 use netrig_sip::load::{Failure, What};
 use netrig_sip::location::Hop;
 use schemars::JsonSchema;
@@ -23,14 +25,9 @@ pub struct OutcomeRow {
     /// The kind: `call`, `register`; `renew` is a registration that was refreshed, `answer` and `notify` are calls and
     /// subscriptions as seen by the tester's callee.
     pub what: &'static str,
-    /// Attempts started.
-    pub begun: u64,
-    /// Successful attempts.
-    pub succeeded: u64,
-    /// Failed attempts.
-    pub failed: u64,
-    /// Attempts whose DNS lookup found no server. They are not attributed to a server.
-    pub unlocated: u64,
+    /// Their outcomes.
+    #[serde(flatten)]
+    pub counts: Outcomes,
     /// Attempts that were pending at the end of the load.
     pub open: u64,
 }
@@ -75,21 +72,6 @@ pub struct ThresholdRow {
     pub bound: f64,
     /// Whether the limit was kept.
     pub kept: bool,
-}
-
-/// The ratios of RFC 6076, 0 to 1; absent without a denominator.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, JsonSchema)]
-pub struct Ratios {
-    /// Session establishment ratio.
-    pub ser: Option<f64>,
-    /// Session establishment effectiveness ratio.
-    pub seer: Option<f64>,
-    /// Ineffective session attempts.
-    pub isa: Option<f64>,
-    /// Session completion ratio.
-    pub scr: Option<f64>,
-    /// Ineffective registration attempts.
-    pub ira: Option<f64>,
 }
 
 /// Failures of one kind.
@@ -226,44 +208,15 @@ pub struct LoadReport {
     pub ratios: Ratios,
     /// Failures by kind.
     pub failures: Vec<FailureRow>,
-    /// Requests retransmitted because no response arrived in time.
-    pub requests_again: u64,
-    /// Final responses retransmitted by the tester's callee because no ACK arrived in time.
-    pub responses_again: u64,
-    /// ACKs retransmitted because a final response was received again.
-    pub acknowledgements_again: u64,
-    /// Requests that the tester's callee received again.
-    pub received_again: u64,
-    /// Responses that callers received again, without those that were acknowledged again; absent if there were none.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub responses_received_again: Option<u64>,
-    /// INVITEs within a dialog that crossed one of the peer (491) and were repeated later (RFC 3261 section 14.1); absent if there
-    /// were none.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub pending_again: Option<u64>,
-    /// Requests of the tester to refresh a session (RFC 4028); absent if there were none.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub refreshes_sent: Option<u64>,
-    /// Requests of the peer that refreshed a session and that the tester answered with 2xx; absent if there were none.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub refreshes_answered: Option<u64>,
+    /// Messages that were sent or received again.
+    #[serde(flatten)]
+    pub repetitions: Repetitions,
     /// Unexpected requests of the peer within dialogs.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub unrequested: Vec<UnrequestedRow>,
-    /// Provisional responses that arrived out of order, which is tolerated.
-    pub reordered: u64,
-    /// Challenges that were answered.
-    pub challenges: u64,
-    /// Further dialogs of forked calls, which were acknowledged and ended.
-    pub surplus: u64,
-    /// Changes to the next server.
-    pub failed_over: u64,
-    /// Contacts of 3xx that were tried; absent if there were none.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub redirects_followed: Option<u64>,
-    /// Requests that were repeated after the time of a `Retry-After`; absent if there were none.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub retried: Option<u64>,
+    /// Other events that are not failures.
+    #[serde(flatten)]
+    pub tolerated: ToleratedEvents,
     /// Each second.
     pub seconds: Vec<SecondRow>,
     /// The tester's record of itself.
@@ -393,15 +346,8 @@ impl TesterReport {
 
 pub(super) fn outcomes(tally: &Tally) -> Vec<OutcomeRow> {
     let rows = What::ALL.into_iter().map(|what| (what, tally.outcomes(what)));
-    rows.filter(|(_, outcomes)| outcomes.begun > 0)
-        .map(|(what, outcomes)| OutcomeRow {
-            what: what.name(),
-            begun: outcomes.begun,
-            succeeded: outcomes.succeeded,
-            failed: outcomes.failed,
-            unlocated: outcomes.unlocated,
-            open: outcomes.open(),
-        })
+    rows.filter(|(_, counts)| counts.begun > 0)
+        .map(|(what, counts)| OutcomeRow { what: what.name(), counts, open: counts.open() })
         .collect()
 }
 

@@ -4,15 +4,15 @@ use std::collections::BTreeSet;
 
 use netrig_core::Duration;
 use netrig_core::number::counted;
-use netrig_sip::index::Tally;
+use netrig_sip::index::{Ratios, Tally};
 use netrig_sip::load::{CalleeOrder, Failure, Pace, Plan, What, Work};
 
 use super::control::Intervention;
 use super::offered::Offered;
 use super::order::LoadOrder;
 use super::report::{
-    LoadReport, LocationRow, Ratios, SecondRow, SoFar, TesterReport, UnrequestedRow, delays, failures,
-    is_of_others, judged, outcomes,
+    LoadReport, LocationRow, SecondRow, SoFar, TesterReport, UnrequestedRow, delays, failures, is_of_others,
+    judged, outcomes,
 };
 use super::shard::SecondOfShard;
 use super::spool::Spool;
@@ -93,7 +93,7 @@ impl Reporting {
             until: shards.iter().map(|shard| shard.until).max().unwrap_or_default().as_secs_f64(),
             open: shards.iter().map(|shard| shard.open).sum(),
             overdue: shards.iter().map(|shard| shard.overdue).sum(),
-            retransmissions: all.repetitions().requests,
+            retransmissions: all.repetitions().requests_again,
             delays: delays(&all),
             tester_cpu: tester.cpu,
             faults,
@@ -126,8 +126,6 @@ impl Reporting {
         let own: BTreeSet<What> = order.plan.works().map(Work::what).collect();
         let succeeded: u64 = own.into_iter().map(|what| measured.outcomes(what).succeeded).sum();
         let per_second = if span > 0.0 { succeeded as f64 / span } else { 0.0 };
-        let (sessions, registrations, repetitions) =
-            (measured.sessions(), measured.registrations(), measured.repetitions());
         LoadReport {
             format: LoadReport::FORMAT,
             offered: Offered::of(order),
@@ -148,32 +146,14 @@ impl Reporting {
             outcomes: outcomes(&measured),
             delays: delays(&measured),
             thresholds,
-            ratios: Ratios {
-                ser: sessions.establishment(),
-                seer: sessions.effectiveness(),
-                isa: sessions.ineffective(),
-                scr: sessions.completion(),
-                ira: registrations.ineffective(),
-            },
+            ratios: Ratios::of(&measured),
             failures: failures(&measured),
-            requests_again: repetitions.requests,
-            responses_again: repetitions.responses,
-            acknowledgements_again: repetitions.acknowledgements,
-            received_again: repetitions.received,
-            responses_received_again: Some(repetitions.responses_received).filter(|count| *count > 0),
-            pending_again: Some(repetitions.pending).filter(|count| *count > 0),
-            refreshes_sent: Some(repetitions.refreshes_sent).filter(|count| *count > 0),
-            refreshes_answered: Some(repetitions.refreshes_answered).filter(|count| *count > 0),
+            repetitions: measured.repetitions(),
             unrequested: measured
                 .all_unrequested()
                 .map(|(method, status, count)| UnrequestedRow { method, status, count })
                 .collect(),
-            reordered: repetitions.reordered,
-            challenges: repetitions.challenges,
-            surplus: repetitions.surplus,
-            failed_over: repetitions.failed_over,
-            redirects_followed: Some(repetitions.redirected).filter(|count| *count > 0),
-            retried: Some(repetitions.retried).filter(|count| *count > 0),
+            tolerated: measured.tolerated(),
             tester: TesterReport::of(&tester, order.shards),
             notes: notes(order, ending, lost, &measured),
             messages: None,

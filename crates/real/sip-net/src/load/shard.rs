@@ -5,9 +5,9 @@ use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::mpsc::Sender;
 
-use netrig_core::{Duration, Instant, Sample, quantity};
+use netrig_core::{Duration, Instant, Sample};
 use netrig_sip::header::Transport;
-use netrig_sip::index::{Tally, samples_of};
+use netrig_sip::index::{Tally, quantity, samples_of};
 use netrig_sip::load::{AttemptStart, Broken, Moment, Outbox, Part, Scan, Side, Unlocated, is_over_tcp};
 use smallvec::SmallVec;
 

@@ -99,10 +99,10 @@ fn answering(order: &LoadOrder, challenges: bool) -> Answering {
 /// The observations of a load.
 fn seen(order: &LoadOrder, report: &LoadReport) -> StepObservation {
     let counts = report.outcome(order.plan.work.what()).map(|own| CallCounts {
-        begun: own.begun,
-        succeeded: own.succeeded,
-        failed: own.failed,
-        again: report.requests_again,
+        begun: own.counts.begun,
+        succeeded: own.counts.succeeded,
+        failed: own.counts.failed,
+        again: report.repetitions.requests_again,
         ..CallCounts::default()
     });
     let tester = TesterSeen { faults: report.faults.clone(), ..TesterSeen::default() };

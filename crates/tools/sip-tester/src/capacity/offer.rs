@@ -137,11 +137,11 @@ impl<'a> OfferedStep<'a> {
         let most = failures.max_by_key(|row| row.count);
         self.seen.failed_mostly = most.map(|row| load_text::with_flag(&row.why, row.limit));
         let counts = &mut self.seen.counts;
-        let succeeded = sum(|row| row.succeeded);
+        let succeeded = sum(|row| row.counts.succeeded);
         *counts = CallCounts {
-            begun: sum(|row| row.begun - row.unlocated),
+            begun: sum(|row| row.counts.begun - row.counts.unlocated),
             succeeded,
-            failed: sum(|row| row.failed),
+            failed: sum(|row| row.counts.failed),
             overdue: sum(|row| row.open),
             late: counts.late.min(succeeded),
             again: counts.again,

@@ -108,15 +108,15 @@ impl BackgroundLoad {
             let done = done.ok_or(LoadError::Interrupted)?;
             let what = order.plan.work.what();
             let outcome = report.outcome(what);
-            let count = |of: fn(&netrig_sip_net::load::OutcomeRow) -> u64| outcome.map_or(0, of);
+            let counts = outcome.map(|outcome| outcome.counts).unwrap_or_default();
             Ok((
                 done,
                 BackgroundReport {
                     rate: self.rate,
                     what: outcome.map_or("call", |outcome| outcome.what).to_owned(),
-                    begun: count(|outcome| outcome.begun),
-                    succeeded: count(|outcome| outcome.succeeded),
-                    failed: count(|outcome| outcome.failed),
+                    begun: counts.begun,
+                    succeeded: counts.succeeded,
+                    failed: counts.failed,
                     failures: report
                         .failures
                         .iter()

@@ -12,7 +12,7 @@ pub struct TraceDocument {
     /// Version of the document.
     pub format: u32,
     /// The selected calls, in the order of their starts.
-    pub calls: Vec<CallRow>,
+    pub calls: Vec<TracedCall>,
     /// Their messages, ordered by time.
     pub messages: Vec<MessageRow>,
     /// Bytes of TCP streams with SIP that belong to no message.
@@ -20,30 +20,6 @@ pub struct TraceDocument {
     /// Why the file was not read to its end.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub broken_off: Option<String>,
-}
-
-/// A call.
-#[derive(Clone, Debug, Serialize, JsonSchema)]
-pub struct CallRow {
-    /// Call-ID of its messages.
-    pub call_id: String,
-    /// Method of the first request.
-    pub method: String,
-    /// User of From, or its host.
-    pub from: String,
-    /// User of To, or its host.
-    pub to: String,
-    /// Time of the first message, ns since 1970.
-    pub begins_ns: u64,
-    /// From the first message to the last, s.
-    pub lasts_s: f64,
-    /// Final status of the first request; absent if there was none.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub status: Option<u16>,
-    /// Number of its messages.
-    pub messages: usize,
-    /// Number of retransmitted messages.
-    pub retransmissions: usize,
 }
 
 /// A message.
@@ -75,17 +51,6 @@ impl TraceDocument {
 
     /// The document of some calls of a trace.
     pub fn of(trace: &SipTrace, calls: &[&TracedCall], ladder: &Ladder) -> Self {
-        let call = |call: &&TracedCall| CallRow {
-            call_id: call.call_id.clone(),
-            method: call.method.clone(),
-            from: call.from.clone(),
-            to: call.to.clone(),
-            begins_ns: call.begins_ns,
-            lasts_s: call.lasts.as_secs_f64(),
-            status: call.status,
-            messages: call.messages.len(),
-            retransmissions: call.retransmissions,
-        };
         let messages = ladder.rows.iter().map(|row| {
             let message = &trace.messages[row.message];
             MessageRow {
@@ -102,7 +67,7 @@ impl TraceDocument {
         });
         Self {
             format: Self::FORMAT,
-            calls: calls.iter().map(call).collect(),
+            calls: calls.iter().copied().cloned().collect(),
             messages: messages.collect(),
             skipped_bytes: trace.skipped_bytes,
             broken_off: trace.broken_off.as_ref().map(|error| error.to_string()),

@@ -13,36 +13,53 @@ use std::net::SocketAddr;
 use netrig_core::Duration;
 use netrig_sip::load::Scan;
 use netrig_sip::load::scan::Start;
+use schemars::JsonSchema;
+use serde::{Serialize, Serializer};
 
 pub use self::difference::{DifferenceLine, difference};
-pub use self::document::{CallRow, MessageRow, TraceDocument};
+pub use self::document::{MessageRow, TraceDocument};
 pub use self::list::calls_text;
 pub use self::mask::TraceMask;
 pub use self::text::LadderTimes;
 use crate::trace::{SipTrace, TracedMessage};
 
-/// A group of messages with one Call-ID.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// A call.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+#[schemars(rename = "CallRow")]
 pub struct TracedCall {
     /// Call-ID of its messages.
     pub call_id: String,
     /// Method of the first request.
     pub method: String,
-    /// User part of the From URI, or the host if it has no user part.
+    /// User of From, or its host.
     pub from: String,
-    /// User part of the To URI, or the host if it has no user part.
+    /// User of To, or its host.
     pub to: String,
     /// Time of the first message, ns since 1970.
     pub begins_ns: u64,
-    /// Time from the first message to the last.
+    /// From the first message to the last, s.
+    #[serde(rename = "lasts_s", serialize_with = "write_seconds")]
+    #[schemars(with = "f64")]
     pub lasts: Duration,
-    /// Final status of the first request; `None` if it is not in the trace. If the request was forked or challenged,
-    /// the final status of its last transaction.
+    /// Final status of the first request; absent if there was none.
+    // If the request was forked or challenged, it is the final status of its last transaction.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub status: Option<u16>,
-    /// Indices of its messages in [`SipTrace::messages`].
+    /// Number of its messages.
+    // The field has their indices in `SipTrace::messages`.
+    #[serde(serialize_with = "write_count")]
+    #[schemars(with = "usize")]
     pub messages: Vec<usize>,
     /// Number of retransmitted messages.
     pub retransmissions: usize,
+}
+
+fn write_seconds<S: Serializer>(span: &Duration, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.serialize_f64(span.as_secs_f64())
+}
+
+fn write_count<S: Serializer>(all: &[usize], serializer: S) -> Result<S::Ok, S::Error> {
+    all.len().serialize(serializer)
 }
 
 /// A selection of calls. An empty filter selects all.

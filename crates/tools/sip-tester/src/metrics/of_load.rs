@@ -34,8 +34,10 @@ pub fn page(title: &str, row: &SecondRow, so_far: SoFar<'_>, order: &LoadOrder) 
 fn outcomes(page: &mut MetricsPage, so_far: SoFar<'_>) {
     type Count = fn(&OutcomeRow) -> u64;
     let all: [(&str, &str, Count); 2] = [
-        ("netrig_sip_begun_total", "Started calls, registrations and requests", |row| row.begun),
-        ("netrig_sip_succeeded_total", "Successful calls, registrations and requests", |row| row.succeeded),
+        ("netrig_sip_begun_total", "Started calls, registrations and requests", |row| row.counts.begun),
+        ("netrig_sip_succeeded_total", "Successful calls, registrations and requests", |row| {
+            row.counts.succeeded
+        }),
     ];
     let rows = so_far.outcomes();
     for (name, help, count) in all {

@@ -7,6 +7,7 @@ use netrig_core::{Duration, Histogram, Instant};
 use netrig_sip::load::Scan;
 
 use super::call::{LINGERS, ScriptCall, ScriptOutcome, ScriptOutput};
+use super::document::FailedCallRow;
 use super::injection::InjectionError;
 use super::received::ReceivedText;
 use super::run::ScriptRun;
@@ -82,8 +83,8 @@ pub struct ScriptTally {
     pub log: Vec<String>,
     /// Number of lines that exceeded the limit of `log`.
     pub more_lines: u64,
-    /// Some failed calls: Call-ID, step from 0, and reason.
-    pub examples: Vec<(String, usize, String)>,
+    /// Some failed calls.
+    pub examples: Vec<FailedCallRow>,
 }
 
 /// The largest number of failed calls in `examples`.
@@ -489,7 +490,8 @@ impl ScriptTally {
                 self.failed += 1;
                 let why = why.to_string();
                 if self.examples.len() < MOST_EXAMPLES {
-                    self.examples.push((call_id.to_owned(), *step, why.clone()));
+                    let (call_id, why) = (call_id.to_owned(), why.clone());
+                    self.examples.push(FailedCallRow { call_id, step: step + 1, why });
                 }
                 let key = (*step, why);
                 if self.failures.contains_key(&key) || self.failures.len() < MOST_FAILURES {

@@ -6,6 +6,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::media::ScriptMediaCounts;
+use super::run::StepTally;
 use crate::media::MediaReport;
 
 /// The version of [`ScenarioDocument`].
@@ -137,14 +138,9 @@ pub struct StepRow {
     pub line: usize,
     /// What it does, in words.
     pub what: String,
-    /// Number of its messages, or of its executions.
-    pub done: u64,
-    /// Number of retransmissions sent or received.
-    pub again: u64,
-    /// Number of time-outs.
-    pub timeouts: u64,
-    /// Number of unexpected messages during this step.
-    pub unexpected: u64,
+    /// Its counts.
+    #[serde(flatten)]
+    pub tally: StepTally,
 }
 
 /// A counter of a scenario.

@@ -9,11 +9,12 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use bytes::Bytes;
-use netrig_core::{Duration, Instant, Quantity, Sample, Seeds, quantity};
+use netrig_core::{Duration, Instant, Quantity, Sample, Seeds};
 use netrig_host::is_public;
 use netrig_host::socket::SocketError;
 use netrig_host::{Clock, realtime_nanos};
 use netrig_sip::header::Transport;
+use netrig_sip::index::quantity;
 use netrig_sip::load::Side;
 use netrig_sip_net::load::{TesterSecond, TesterUse};
 use netrig_sip_net::tap::{MessageTaps, StampedTap};

@@ -10,6 +10,8 @@ use netrig_sip::header::Transport;
 use netrig_sip::transaction::Timing;
 use netrig_sip_net::EndAddress;
 use regex::{Regex, RegexBuilder};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 
 use super::action::ScriptAction;
 use super::injection::{InjectionError, InjectionFile};
@@ -133,9 +135,9 @@ impl ScriptSettings {
 }
 
 /// Counts of a step over all calls.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct StepTally {
-    /// Number of messages of the step, or of its executions if it has no message.
+    /// Number of its messages, or of its executions.
     pub done: u64,
     /// Number of retransmissions sent or received.
     pub again: u64,

@@ -105,8 +105,9 @@ fn steps(document: &ScenarioDocument, width: usize, text: &mut String) {
     let room = width.saturating_sub(NUMBERS).clamp(*WORDS.start(), *WORDS.end());
     let headings = ["step", "", "messages", "again", "timed out", "unexpected"];
     let mut table = AlignedTable::aligned("rlrrrr", headings);
-    for StepRow { step, what, done, again, timeouts, unexpected, .. } in &document.steps {
-        let counts = [done, again, timeouts, unexpected].map(|count| count.to_string());
+    for StepRow { step, what, tally, .. } in &document.steps {
+        let counts =
+            [tally.done, tally.again, tally.timeouts, tally.unexpected].map(|count| count.to_string());
         table.row([step.to_string(), truncated(what, room)].into_iter().chain(counts));
     }
     table.write(text);

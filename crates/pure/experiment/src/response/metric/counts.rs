@@ -1,6 +1,6 @@
 //! Metrics, the macro for their tables, and the formulas that compute them.
 
-use netrig_core::Quantity;
+use netrig_core::{CountRatio, Quantity};
 
 use super::about::{About, Need};
 use crate::reduce::{MeasuredValue, View};
@@ -25,13 +25,8 @@ enum Formula {
         times: f64,
         over: Over,
     },
-    /// The sum of some counts as a share of the sum of others.
-    Share {
-        part: &'static [&'static Quantity],
-        whole: &'static [&'static Quantity],
-        /// The reason for a missing value if the whole is zero.
-        nothing: &'static str,
-    },
+    /// The sum of some counts, divided by the sum of others.
+    Ratio(CountRatio),
     /// A gauge: its mean over the measuring window, or its largest sample.
     Level {
         quantity: &'static Quantity,
@@ -64,10 +59,7 @@ impl Metric {
     pub fn needs(&self, statistic: Statistic) -> Vec<Need> {
         match self.formula {
             Formula::Total(quantity) | Formula::Rate { quantity, .. } => vec![Need::Total(quantity)],
-            Formula::Share { part, whole, .. } => {
-                let others = whole.iter().filter(|q| !part.iter().any(|p| std::ptr::eq(*p, **q)));
-                part.iter().chain(others).copied().map(Need::Total).collect()
-            }
+            Formula::Ratio(ratio) => ratio.counts().into_iter().map(Need::Total).collect(),
             Formula::Level { quantity, .. } => vec![Need::Average(quantity)],
             Formula::Observed(quantity) if statistic.streams() => vec![Need::Summary(quantity)],
             Formula::Observed(quantity) => vec![Need::Observations(quantity)],
@@ -97,10 +89,10 @@ impl Metric {
                 let nothing = "the measuring window begins when the flow begins nothing any more";
                 ratio(times * view.total(quantity), view.until_stop().as_secs_f64(), nothing)
             }
-            Formula::Share { part, whole, nothing } => {
-                let sum = |of: &[&'static Quantity]| of.iter().map(|quantity| view.total(quantity)).sum();
-                ratio(sum(part), sum(whole), nothing)
-            }
+            Formula::Ratio(ratio) => match ratio.of(|quantity| view.total(quantity)) {
+                Some(value) => value.into(),
+                None => MeasuredValue::not(ratio.nothing),
+            },
             Formula::Level { quantity, largest, nothing } => match view.average(quantity) {
                 Some(level) => if largest { level.max } else { level.mean }.into(),
                 None => MeasuredValue::not(nothing),
@@ -178,7 +170,22 @@ impl About {
         whole: &'static [&'static Quantity],
         nothing: &'static str,
     ) -> Metric {
-        self.share().pooled().by(Formula::Share { part, whole, nothing })
+        self.share().pooled().quotient(part, whole, nothing)
+    }
+
+    /// Counts divided by others. `nothing` is the reason for a missing value if the denominator is zero.
+    pub(super) const fn quotient(
+        self,
+        part: &'static [&'static Quantity],
+        whole: &'static [&'static Quantity],
+        nothing: &'static str,
+    ) -> Metric {
+        self.counted(CountRatio { part, whole, without: &[], nothing })
+    }
+
+    /// A ratio of counts.
+    pub(super) const fn counted(self, ratio: CountRatio) -> Metric {
+        self.by(Formula::Ratio(ratio))
     }
 
     /// The mean of a gauge over the measuring window. `nothing` is the reason for a missing value if there are no

@@ -27,11 +27,12 @@ use crate::reduce::{MeasuredValue, View};
 
 /// All metrics, family by family.
 pub fn all() -> impl Iterator<Item = &'static Metric> {
-    let families = [
+    let families: [&'static [Metric]; 12] = [
         carried::ALL,
         sent::ALL,
         observed::ALL,
         media::ALL,
+        &sip::INDICES,
         sip::ALL,
         moments::ALL,
         outage::ALL,

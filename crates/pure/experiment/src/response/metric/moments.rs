@@ -21,8 +21,7 @@ metrics! {
         "Application bytes of the whole transfer, received in order and once, divided by its time: from \
          the start of the flow, including the handshake, until the last byte of user data arrived for the \
          first time, if its last connection closed with everything delivered.";
-    "file_rate" ["B/s"].per(Per::Mean)
-        .computed(|_| vec![Need::Total(&RECEIVED_BYTES), Need::Total(&RESPONSE_TIME)], file_rate):
+    "file_rate" ["B/s"].per(Per::Mean).quotient(&[&RECEIVED_BYTES], &[&RESPONSE_TIME], UNFINISHED):
         "Bytes of a file by FTP, divided by its `response_time`: from the reply that announces the \
          transfer to the reply that completes it or, for a fetched file in the simulator, to its last \
          byte.";
@@ -61,11 +60,6 @@ fn transfer_seconds(view: &View<'_>) -> Option<f64> {
 /// Rate of the whole transfer.
 fn transfer_rate(view: &View<'_>) -> MeasuredValue {
     ratio(view.total(&RECEIVED_BYTES), transfer_seconds(view).unwrap_or(0.0), UNFINISHED)
-}
-
-/// Rate of an FTP file transfer.
-fn file_rate(view: &View<'_>) -> MeasuredValue {
-    ratio(view.total(&RECEIVED_BYTES), view.total(&RESPONSE_TIME), UNFINISHED)
 }
 
 /// Longest time without data.

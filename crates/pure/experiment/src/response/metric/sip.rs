@@ -1,85 +1,33 @@
 //! Metrics of SIP users: those of a server under load, and those of RFC 6076.
 
-use netrig_core::Quantity;
-use netrig_core::quantity::{
-    SIP_ANSWER_SIGNAL_DELAY, SIP_BEGUN, SIP_CALLS, SIP_CALLS_COMPLETED, SIP_CANCEL_DELAY,
-    SIP_CONFORMANCE_FAILED, SIP_CONFORMANCE_RUN, SIP_CONNECTION_DELAY, SIP_DISCONNECT_DELAY,
-    SIP_FAIL_OVER_DELAY, SIP_FAILED, SIP_INVITE_DELAY, SIP_LOOKUP_DELAY, SIP_MESSAGE_DELAY,
-    SIP_NOTIFICATION_DELAY, SIP_OPTIONS_DELAY, SIP_PRACK_DELAY, SIP_REDIRECT_DELAY, SIP_REDIRECTED,
-    SIP_REDIRECTS, SIP_REGISTERED, SIP_REGISTRATION_DELAY, SIP_REGISTRATIONS, SIP_REGISTRATIONS_INEFFECTIVE,
-    SIP_REINVITE_DELAY, SIP_REORDERED, SIP_REQUESTS_AGAIN, SIP_RESPONSE_TIME_1, SIP_RESPONSE_TIME_2,
-    SIP_RESPONSE_TIME_3, SIP_SCENARIO_TIME, SIP_SESSION_DURATION, SIP_SESSION_REQUEST_DELAY,
-    SIP_SESSION_REQUEST_FAILED_DELAY, SIP_SESSIONS, SIP_SESSIONS_COMPLETED, SIP_SESSIONS_ESTABLISHED,
-    SIP_SESSIONS_INEFFECTIVE, SIP_SESSIONS_REDIRECTED, SIP_SESSIONS_REFUSED, SIP_SUBSCRIPTION_DELAY,
-    SIP_SUCCEEDED, SIP_TOTAL_CALL_DELAY, SIP_UNLOCATED, SIP_UNREGISTRATION_DELAY,
-};
+use std::sync::LazyLock;
 
-use super::{MeasuredValue, Need, View, metrics, ratio};
+use netrig_core::Quantity;
+use netrig_sip::index::quantity::{
+    SIP_BEGUN, SIP_CALLS, SIP_CALLS_COMPLETED, SIP_CONFORMANCE_FAILED, SIP_CONFORMANCE_RUN, SIP_FAILED,
+    SIP_REDIRECTED, SIP_REDIRECTS, SIP_REGISTERED, SIP_REGISTRATIONS, SIP_REORDERED, SIP_REQUESTS_AGAIN,
+    SIP_RESPONSE_TIME_1, SIP_RESPONSE_TIME_2, SIP_RESPONSE_TIME_3, SIP_SCENARIO_TIME, SIP_SUCCEEDED,
+    SIP_UNLOCATED,
+};
+use netrig_sip::index::{Delay, IndexMetric, RATIOS};
+
+use super::{About, MeasuredValue, Metric, Need, SubjectKind, View, metrics};
+
+/// The metrics of the tables of delays and of ratios.
+pub(super) static INDICES: LazyLock<Vec<Metric>> = LazyLock::new(|| {
+    let about =
+        |IndexMetric { name, definition }, unit| About::new(name, unit, SubjectKind::Flow, definition);
+    let delays = Delay::ALL.into_iter().filter_map(|delay| {
+        let quantity = delay.quantity();
+        Some(about(delay.metric()?, quantity.unit).observations(quantity))
+    });
+    delays
+        .chain(RATIOS.iter().map(|ratio| about(ratio.metric, "1").share().pooled().counted(ratio.counts)))
+        .collect()
+});
 
 metrics! {
     of Flow;
-    "registration_delay" ["s"].observations(&SIP_REGISTRATION_DELAY):
-        "Time from sending the first REGISTER until its 2xx arrived, challenges and retransmissions \
-         included (RRD of RFC 6076), over the registrations that succeeded in the measuring window.";
-    "unregistration_delay" ["s"].observations(&SIP_UNREGISTRATION_DELAY):
-        "Time from sending the first REGISTER that removes a registration until its 2xx arrived, \
-         challenges and retransmissions included, over the removals that succeeded in the measuring \
-         window.";
-    "connection_delay" ["s"].observations(&SIP_CONNECTION_DELAY):
-        "Time from sending an INVITE until the first provisional response except 100 arrived, over the \
-         calls that succeeded and ended in the measuring window.";
-    "session_request_delay" ["s"].observations(&SIP_SESSION_REQUEST_DELAY):
-        "Time from sending an INVITE until the first provisional response except 100 arrived or, without \
-         one, the 2xx, over the answered calls that ended in the measuring window (SRD of RFC 6076).";
-    "failed_session_request_delay" ["s"].observations(&SIP_SESSION_REQUEST_FAILED_DELAY):
-        "Time from sending an INVITE until the first provisional response except 100 arrived or, without \
-         one, the refusal, over the refused calls that ended in the measuring window (failed SRD of RFC \
-         6076).";
-    "answer_signal_delay" ["s"].observations(&SIP_ANSWER_SIGNAL_DELAY):
-        "Time from sending the 2xx of an INVITE until its ACK arrived, at the peers of the users, over \
-         the calls that ended in the measuring window.";
-    "disconnect_delay" ["s"].observations(&SIP_DISCONNECT_DELAY):
-        "Time from sending a BYE until its 2xx arrived (SDD of RFC 6076), over the calls that ended in \
-         the measuring window.";
-    "session_duration" ["s"].observations(&SIP_SESSION_DURATION):
-        "Time from the 2xx of the INVITE until the BYE (SDT of RFC 6076), over the calls that ended in the \
-         measuring window.";
-    "redirect_delay" ["s"].observations(&SIP_REDIRECT_DELAY):
-        "Time from sending an INVITE until its 3xx arrived, over the calls that should be redirected and \
-         were, in the measuring window.";
-    "total_call_delay" ["s"].observations(&SIP_TOTAL_CALL_DELAY):
-        "Time from sending an INVITE until the 2xx of its BYE arrived, less the time from the answer to \
-         the BYE, over the calls that ended in the measuring window.";
-    "invite_delay" ["s"].observations(&SIP_INVITE_DELAY):
-        "Time from sending an INVITE until its final response of any class arrived, over the calls that \
-         ended in the measuring window.";
-    "cancel_delay" ["s"].observations(&SIP_CANCEL_DELAY):
-        "Time from sending a CANCEL until the final response of its INVITE arrived, over the calls that \
-         were cancelled in the measuring window.";
-    "options_delay" ["s"].observations(&SIP_OPTIONS_DELAY):
-        "Time from sending an OPTIONS until its 2xx arrived, over those answered in the measuring window.";
-    "message_delay" ["s"].observations(&SIP_MESSAGE_DELAY):
-        "Time from sending a MESSAGE until its 2xx arrived, over those answered in the measuring window.";
-    "lookup_delay" ["s"].observations(&SIP_LOOKUP_DELAY):
-        "Time from the first DNS query until the last response that the location of the server needs (RFC \
-         3263), over the attempts with a successful lookup that ended in the measuring window. No other \
-         delay includes it.";
-    "prack_delay" ["s"].observations(&SIP_PRACK_DELAY):
-        "Time from sending a PRACK until its 2xx arrived, over the calls of `prack` that ended in the \
-         measuring window.";
-    "reinvite_delay" ["s"].observations(&SIP_REINVITE_DELAY):
-        "Time from sending the INVITE that puts a call on hold until its 2xx arrived, over the calls that \
-         ended in the measuring window.";
-    "subscription_delay" ["s"].observations(&SIP_SUBSCRIPTION_DELAY):
-        "Time from sending the first SUBSCRIBE until its 2xx arrived, over the subscriptions that ended \
-         in the measuring window.";
-    "notification_delay" ["s"].observations(&SIP_NOTIFICATION_DELAY):
-        "Time from sending the first SUBSCRIBE until the first NOTIFY arrived, over the subscriptions \
-         that ended in the measuring window.";
-    "fail_over_delay" ["s"].observations(&SIP_FAIL_OVER_DELAY):
-        "Time from first sending a request until the first response except 100 of the server that took \
-         over, over the attempts that ended in the measuring window and for which another server had \
-         failed.";
     "attempt_success" ["1"]
         .share_of(&[&SIP_SUCCEEDED], &[&SIP_SUCCEEDED, &SIP_FAILED], "no attempt ended"):
         "Share of the users' attempts that succeeded, of those that ended in the measuring window. An \
@@ -95,26 +43,6 @@ metrics! {
          the measuring window.";
     "redirect_success" ["1"].share_of(&[&SIP_REDIRECTED], &[&SIP_REDIRECTS], "no call ended"):
         "Share of calls that were redirected, of those that should be and ended in the measuring window.";
-    "ineffective_session_attempts" ["1"]
-        .share_of(&[&SIP_SESSIONS_INEFFECTIVE], &[&SIP_SESSIONS], "no call ended"):
-        "Share of calls that ended with 408, 500, 503 or 504, without a response, or because their \
-         connection broke, of those that ended in the measuring window (ISA of RFC 6076).";
-    "session_completion_ratio" ["1"]
-        .share_of(&[&SIP_SESSIONS_COMPLETED], &[&SIP_SESSIONS], "no call ended"):
-        "Share of calls that were answered and whose BYE was answered, of those that ended in the \
-         measuring window (SCR of RFC 6076).";
-    "ineffective_registration_attempts" ["1"]
-        .share_of(&[&SIP_REGISTRATIONS_INEFFECTIVE], &[&SIP_REGISTRATIONS], "no registration ended"):
-        "Share of registrations that were refused (a challenge is no refusal), had no response, or lost \
-         their connection, of those that ended in the measuring window (IRA of RFC 6076).";
-    "session_establishment_ratio" ["1"].share().pooled()
-        .computed(|_| sessions(&[]), |view| establishment(view, &[])):
-        "Share of calls that were answered with 2xx, of those that ended in the measuring window and were \
-         not redirected (SER of RFC 6076).";
-    "session_establishment_effectiveness_ratio" ["1"].share().pooled()
-        .computed(|_| sessions(&[&SIP_SESSIONS_REFUSED]), |view| establishment(view, &[&SIP_SESSIONS_REFUSED])):
-        "Share of calls that were answered with 2xx, or that the callee refused with 480, 486, 600 or \
-         603, of those that ended in the measuring window and were not redirected (SEER of RFC 6076).";
     "attempts_per_second" ["1/s"].active_rate(&SIP_SUCCEEDED, 1.0):
         "Attempts of users that succeeded in the measuring window, per second of the part of it in which \
          the flow starts attempts.";
@@ -144,10 +72,7 @@ metrics! {
         "Provisional responses that arrived after responses sent later, in the attempts that ended in the \
          measuring window. They are no failure.";
     "retransmissions_per_attempt" ["1"].pooled()
-        .computed(
-            |_| [&SIP_REQUESTS_AGAIN, &SIP_SUCCEEDED, &SIP_FAILED].map(Need::Total).to_vec(),
-            retransmissions_per_attempt,
-        ):
+        .quotient(&[&SIP_REQUESTS_AGAIN], &[&SIP_SUCCEEDED, &SIP_FAILED], "no attempt ended"):
         "Requests that users retransmitted because no response arrived in time, for each attempt that \
          ended in the measuring window.";
     "response_time_1" ["s"].observations(&SIP_RESPONSE_TIME_1):
@@ -172,25 +97,6 @@ metrics! {
          of a server that breaks rules.";
 }
 
-/// The quantities that [`establishment`] needs.
-fn sessions(also: &[&'static Quantity]) -> Vec<Need> {
-    let all = [&SIP_SESSIONS, &SIP_SESSIONS_ESTABLISHED, &SIP_SESSIONS_REDIRECTED];
-    all.into_iter().chain(also.iter().copied()).map(Need::Total).collect()
-}
-
-/// Established sessions as a share of all sessions that were not redirected. The counts in `also` count as established.
-fn establishment(view: &View<'_>, also: &[&'static Quantity]) -> MeasuredValue {
-    let all = view.total(&SIP_SESSIONS) - view.total(&SIP_SESSIONS_REDIRECTED);
-    let also: f64 = also.iter().map(|quantity| view.total(quantity)).sum();
-    ratio(view.total(&SIP_SESSIONS_ESTABLISHED) + also, all, "no call ended without a redirection")
-}
-
-/// Retransmissions of requests per attempt that ended.
-fn retransmissions_per_attempt(view: &View<'_>) -> MeasuredValue {
-    let ended = view.total(&SIP_SUCCEEDED) + view.total(&SIP_FAILED);
-    ratio(view.total(&SIP_REQUESTS_AGAIN), ended, "no attempt ended")
-}
-
 /// A count of the conformance test of the server. The test runs before the load, so the count does not depend on the
 /// measuring window.
 fn test_purposes(view: &View<'_>, quantity: &'static Quantity) -> MeasuredValue {
@@ -202,6 +108,11 @@ fn test_purposes(view: &View<'_>, quantity: &'static Quantity) -> MeasuredValue 
 
 #[cfg(test)]
 mod tests {
+    use netrig_sip::index::quantity::{
+        SIP_SESSIONS, SIP_SESSIONS_COMPLETED, SIP_SESSIONS_ESTABLISHED, SIP_SESSIONS_INEFFECTIVE,
+        SIP_SESSIONS_REDIRECTED, SIP_SESSIONS_REFUSED,
+    };
+
     use super::*;
     use crate::reduce::bench::{Bench, flow};
 

@@ -186,7 +186,7 @@ fn what_comes_again_is_counted_by_what_it_is() {
         tally.record(&record);
     }
     let counted = tally.repetitions();
-    assert_eq!((counted.responses_received, counted.received), (2, 3));
+    assert_eq!((counted.responses_received_again, counted.received_again), (2, 3));
 }
 
 #[test]

@@ -157,14 +157,21 @@ fn carried_out(order: &LoadOrder) -> LoadReport {
     assert!(report.seconds.iter().map(|second| second.second).eq(0..seconds as u64));
     // Each started attempt is in exactly one of the counts.
     for row in report.outcomes.iter().chain(&report.warm_up) {
-        assert_eq!(row.begun, row.succeeded + row.failed + row.unlocated + row.open, "{row:?}");
+        assert_eq!(
+            row.counts.begun,
+            row.counts.succeeded + row.counts.failed + row.counts.unlocated + row.open,
+            "{row:?}"
+        );
         let failures = report.failures.iter().filter(|failure| failure.what == row.what);
         let failed: u64 = failures.map(|failure| failure.count).sum();
-        assert!(failed == row.failed + row.unlocated || report.warm_up.contains(row), "{row:?}");
+        assert!(
+            failed == row.counts.failed + row.counts.unlocated || report.warm_up.contains(row),
+            "{row:?}"
+        );
     }
     let own = |row: &&OutcomeRow| !matches!(row.what, "answer" | "notify");
     let all = report.outcomes.iter().chain(&report.warm_up);
-    let begun: u64 = all.filter(own).map(|row| row.begun).sum();
+    let begun: u64 = all.filter(own).map(|row| row.counts.begun).sum();
     assert_eq!(report.seconds.iter().map(|second| second.begun).sum::<u64>(), begun);
     report
 }
@@ -175,7 +182,7 @@ const CALL: Work = Work::Call(Scenario::Call { hold: Duration::from_millis(20) }
 fn assert_all_well(report: &LoadReport, what: What, count: u64) {
     let row = report.outcome(what).unwrap();
     assert_eq!(
-        (row.begun, row.succeeded, row.failed, row.open),
+        (row.counts.begun, row.counts.succeeded, row.counts.failed, row.open),
         (count, count, 0, 0),
         "{:?}",
         report.failures
@@ -212,7 +219,7 @@ fn what_begins_in_the_warm_up_is_counted_apart() {
     });
     let report = carried_out(&order);
     // One call starts every 5 ms, the first at the start of the load.
-    assert_eq!((report.warm_up[0].begun, report.warm_up[0].open), (40, 0));
+    assert_eq!((report.warm_up[0].counts.begun, report.warm_up[0].open), (40, 0));
     assert_all_well(&report, What::Call, 60);
 }
 
@@ -243,7 +250,11 @@ fn a_deaf_server_makes_retransmissions_and_no_failures() {
     let report = carried_out(&order(address(&server), CALL, 100));
     assert_all_well(&report, What::Call, 100);
     let unheard = unheard.load(Ordering::Relaxed);
-    assert!(unheard >= 20 && report.requests_again >= unheard, "{unheard} {}", report.requests_again);
+    assert!(
+        unheard >= 20 && report.repetitions.requests_again >= unheard,
+        "{unheard} {}",
+        report.repetitions.requests_again
+    );
 }
 
 #[test]
@@ -257,7 +268,7 @@ fn what_comes_twice_is_told() {
     let tester = &report.tester;
     // The load may end before the second response to the last request of each thread arrives. A retransmitted request
     // is answered twice more.
-    let most = 40 + 2 * report.requests_again;
+    let most = 40 + 2 * report.repetitions.requests_again;
     assert!((38..=most).contains(&tester.strays) && tester.foreign == 0, "{tester:?}");
 }
 
@@ -310,14 +321,18 @@ fn a_dead_server_makes_failures_by_timer_b() {
     let dead = UdpSocket::bind("127.0.0.1:0").unwrap();
     let report = carried_out(&order(dead.local_addr().unwrap(), CALL, 40));
     let row = report.outcome(What::Call).unwrap();
-    assert_eq!((row.begun, row.failed, row.open), (40, 40, 0));
+    assert_eq!((row.counts.begun, row.counts.failed, row.open), (40, 40, 0));
     assert_eq!(report.failures.len(), 1);
     assert_eq!((report.failures[0].kind.name(), report.failures[0].why.contains("timer B")), ("timer", true));
     let failed = |second: &&SecondRow| second.failed > 0;
     assert!(report.seconds.iter().filter(failed).all(|second| second.second >= 3));
     // INVITE is retransmitted after T1, 2·T1 and so on: at 50, 150, 350, 750, 1550 and 3150 ms. The last retransmission
     // is missing if the tester is so late that the call fails before.
-    assert!((40 * 5..=40 * 6).contains(&report.requests_again), "{}", report.requests_again);
+    assert!(
+        (40 * 5..=40 * 6).contains(&report.repetitions.requests_again),
+        "{}",
+        report.repetitions.requests_again
+    );
     assert_eq!((report.ratios.ser, report.ratios.isa, report.kept), (Some(0.0), Some(1.0), false));
 }
 
@@ -367,7 +382,7 @@ fn users_register_with_their_passwords_and_no_others() {
     let order = with(order(address(&server), Work::Register, 40), |plan| plan.passwords = passwords.clone());
     let report = carried_out(&order);
     assert_all_well(&report, What::Register, 40);
-    assert_eq!((report.challenges, report.delay(Delay::Registration).unwrap().n), (40, 40));
+    assert_eq!((report.tolerated.challenges, report.delay(Delay::Registration).unwrap().n), (40, 40));
     for work in [Work::ReRegister, Work::Unregister] {
         let order = with(order.clone(), |plan| plan.work = work);
         assert_all_well(&carried_out(&order), work.what(), 40);
@@ -465,7 +480,7 @@ fn registrations_are_kept_alive_and_taken_back() {
     let report = carried_out(&order);
     assert_all_well(&report, What::Call, 50);
     let renewed = report.outcome(What::Renew).unwrap();
-    assert!(renewed.succeeded >= 40 && renewed.failed == 0, "{renewed:?}");
+    assert!(renewed.counts.succeeded >= 40 && renewed.counts.failed == 0, "{renewed:?}");
     // No callee is registered any more: calls to the same users get a failure response.
     let foreign = with(order, |plan| plan.callee = CalleeOrder::Foreign);
     let failures = carried_out(&foreign).failures;
@@ -484,7 +499,7 @@ fn a_load_that_is_interrupted_tells_what_it_has_begun() {
     let ender = Arc::clone(&stop);
     let order = order(address(&server), CALL, 100_000);
     let report = run(&order, &stop, |_| {}, move |_, _| ender.store(true, Ordering::Relaxed)).unwrap();
-    assert!(report.interrupted && report.outcome(What::Call).unwrap().succeeded > 0);
+    assert!(report.interrupted && report.outcome(What::Call).unwrap().counts.succeeded > 0);
 }
 
 #[test]

@@ -286,7 +286,7 @@ fn what_finds_no_server_is_held_against_none() {
         let location = Some(location("sip:example.test", names.source(), LookupSettings::PerAttempt));
         let report = carried_out(&LoadOrder { location, ..order(address(&server), CALL, 10) });
         let row = report.outcome(What::Call).unwrap();
-        assert_eq!((row.begun, row.failed, row.unlocated), (10, 0, 10));
+        assert_eq!((row.counts.begun, row.counts.failed, row.counts.unlocated), (10, 0, 10));
         let failure = &report.failures[0];
         assert_eq!((failure.kind.name(), &*failure.why, failure.count), ("dns", &*why.to_string(), 10));
         assert!(report.thresholds.is_empty() && report.ratios.isa.is_none() && report.delays.is_empty());
@@ -325,7 +325,7 @@ fn the_next_by_priority_takes_over() {
         let order = with(order(target, CALL, 10), |plan| plan.domain = Some("example.test".into()));
         let report = carried_out(&LoadOrder { location, ..order });
         assert_all_well(&report, What::Call, 10);
-        assert_eq!(report.failed_over, 10);
+        assert_eq!(report.tolerated.failed_over, 10);
     }
 }
 

@@ -97,10 +97,10 @@ fn a_forked_call_keeps_one_dialog() {
         report
     };
     let report = forked(Scenario::Fork { hold: HOLD });
-    assert_eq!((report.surplus, report.delay(Delay::AnswerSignal).unwrap().n), (30, 60));
+    assert_eq!((report.tolerated.surplus, report.delay(Delay::AnswerSignal).unwrap().n), (30, 60));
     // In another scenario only one contact answers.
     let report = forked(Scenario::Call { hold: HOLD });
-    assert_eq!((report.surplus, report.delay(Delay::AnswerSignal).unwrap().n), (0, 30));
+    assert_eq!((report.tolerated.surplus, report.delay(Delay::AnswerSignal).unwrap().n), (0, 30));
     // Each contact sends several provisional responses, and the proxy forwards all of them.
     let order = with(order(address(&server), CALL, 20), |plan| {
         (plan.callee, plan.options.contacts, plan.options.provisionals) = (own(40), 2, 4);
@@ -128,7 +128,8 @@ fn a_mix_is_the_same_for_any_number_of_threads() {
         });
         let report = carried_out(&LoadOrder { shards, ..order });
         let whats = [What::Call, What::Busy, What::NoAnswer, What::Cancel, What::Register];
-        let rows = whats.map(|what| report.outcome(what).map_or((0, 0), |row| (row.begun, row.succeeded)));
+        let rows = whats
+            .map(|what| report.outcome(what).map_or((0, 0), |row| (row.counts.begun, row.counts.succeeded)));
         assert!(
             rows.iter().all(|(begun, succeeded)| begun == succeeded && *begun > 0),
             "{:?}",
@@ -159,7 +160,7 @@ fn the_next_server_takes_over_from_one_that_is_gone() {
             assert_all_well(&report, what, 20);
             let took = report.delay(Delay::FailOver).unwrap();
             assert!(took.n == 20 && took.min_us >= least, "{took:?}");
-            assert_eq!(report.failed_over, 20);
+            assert_eq!(report.tolerated.failed_over, 20);
             assert!(report.delay(Delay::Connection).is_none() && report.delay(Delay::Options).is_none());
         }
     }
@@ -172,13 +173,16 @@ fn the_next_server_takes_over_from_one_that_is_gone() {
         let order = with(order(nobody, Work::Register, 30), |plan| plan.domain = Some(domain));
         let report = carried_out(&LoadOrder { others, carrier: Carrier::Tcp(connecting), ..order });
         assert_all_well(&report, What::Register, 30);
-        assert_eq!(report.failed_over, 30);
+        assert_eq!(report.tolerated.failed_over, 30);
     }
     // All servers are dead.
     let other = UdpSocket::bind("127.0.0.1:0").unwrap();
     let order = order(dead.local_addr().unwrap(), CALL, 5);
     let report = carried_out(&LoadOrder { others: vec![other.local_addr().unwrap()], ..order });
-    assert_eq!((report.outcome(What::Call).unwrap().failed, report.failures[0].kind.name()), (5, "timer"));
+    assert_eq!(
+        (report.outcome(What::Call).unwrap().counts.failed, report.failures[0].kind.name()),
+        (5, "timer")
+    );
 }
 
 /// Over UDP, ICMP reports the missing listener long before a timer expires. The tester then tries the next server.
@@ -196,12 +200,15 @@ fn a_datagram_that_reaches_nobody_is_a_failure_at_once() {
         };
         let report = carried_out(&patient(order(gone, work, 20)));
         let [failure] = &report.failures[..] else { panic!("{:?}", report.failures) };
-        assert_eq!((failure.kind.name(), failure.count, report.requests_again), ("unreachable", 20, 0));
+        assert_eq!(
+            (failure.kind.name(), failure.count, report.repetitions.requests_again),
+            ("unreachable", 20, 0)
+        );
         assert_eq!(report.tester.unsent, 0);
         let others = vec![address(other)];
         let report = carried_out(&LoadOrder { others, ..patient(order(gone, work, 20)) });
         assert_all_well(&report, what, 20);
-        assert_eq!((report.failed_over, report.requests_again), (20, 0));
+        assert_eq!((report.tolerated.failed_over, report.repetitions.requests_again), (20, 0));
     }
 }
 
@@ -219,8 +226,8 @@ fn a_load_ends_with_its_server_if_it_is_told_to() {
         let mut running = Some(server);
         let report = run(&order, &AtomicBool::new(false), |_| {}, |_, _| running = None).unwrap();
         let row = report.outcome(What::Call).unwrap();
-        assert!(row.succeeded > 0 && row.failed > 0, "{row:?}");
-        assert_eq!(row.begun < 200, ends, "{row:?}");
+        assert!(row.counts.succeeded > 0 && row.counts.failed > 0, "{row:?}");
+        assert_eq!(row.counts.begun < 200, ends, "{row:?}");
         assert_eq!(
             report.notes.iter().any(|note| note.contains("nothing was received from the server")),
             ends
@@ -255,7 +262,7 @@ fn connections_are_opened_again_as_they_are_told_to() {
             let report = run(&order, &AtomicBool::new(false), |_| {}, |_, _| {});
             done.store(true, Ordering::Relaxed);
             let report = report.unwrap();
-            assert_eq!(report.outcome(What::Call).unwrap().failed, 40);
+            assert_eq!(report.outcome(What::Call).unwrap().counts.failed, 40);
             assert!(
                 report.failures.iter().all(|failure| failure.kind.name() == "connection"),
                 "{:?}",

@@ -33,8 +33,12 @@ fn a_pause_makes_a_load_longer_and_nothing_late() {
     // The rate is 100/s until the pause, and 200/s for the rest of the two seconds.
     let planned = 100.0 * paused + 200.0 * (2.0 - paused);
     let calls = report.outcome(What::Call).unwrap();
-    assert!((calls.begun as f64 - planned).abs() <= 1.0, "{} of {planned}: {told:?}", calls.begun);
-    assert_eq!((calls.succeeded, calls.open), (calls.begun, 0), "{:?}", report.failures);
+    assert!(
+        (calls.counts.begun as f64 - planned).abs() <= 1.0,
+        "{} of {planned}: {told:?}",
+        calls.counts.begun
+    );
+    assert_eq!((calls.counts.succeeded, calls.open), (calls.counts.begun, 0), "{:?}", report.failures);
     // The pause itself does not count as lateness.
     let late = report.tester.lateness.as_ref().unwrap().max_us / 1e6;
     assert!(late < went_on - paused, "{late} s");
@@ -51,6 +55,10 @@ fn who_has_enough_lets_begin_no_more_and_waits_for_what_is_open() {
     let [pause, on, end] = [told[0].at, told[1].at, told[2].at];
     let planned = 100.0 * pause + 200.0 * (end - on);
     let calls = report.outcome(What::Call).unwrap();
-    assert!((calls.begun as f64 - planned).abs() <= 1.0, "{} of {planned}: {told:?}", calls.begun);
-    assert_eq!((calls.succeeded, calls.open), (calls.begun, 0), "{:?}", report.failures);
+    assert!(
+        (calls.counts.begun as f64 - planned).abs() <= 1.0,
+        "{} of {planned}: {told:?}",
+        calls.counts.begun
+    );
+    assert_eq!((calls.counts.succeeded, calls.open), (calls.counts.begun, 0), "{:?}", report.failures);
 }

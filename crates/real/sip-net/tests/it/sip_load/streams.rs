@@ -56,7 +56,7 @@ fn calls_share_connections_as_they_are_told_to() {
             let report = carried_out(&over(&server, carrier, CALL, 120));
             assert_all_well(&report, What::Call, 120);
             // SIP retransmits nothing over a reliable transport.
-            assert_eq!(report.requests_again, 0);
+            assert_eq!(report.repetitions.requests_again, 0);
             assert!(report.delay(Delay::Invite).unwrap().min_us >= 2000.0);
             // There are 2 threads, 40 users and 120 calls.
             let taken = match connecting {
@@ -194,7 +194,7 @@ fn a_server_that_dies_is_not_the_testers_limit() {
         let order = with(order, |plan| plan.callee = callee);
         let report = run(&order, &AtomicBool::new(false), |_| {}, |_, _| drop(server.take())).unwrap();
         let calls = report.outcome(What::Call).unwrap();
-        assert!(calls.succeeded > 0 && calls.failed > 100 && calls.open == 0, "{calls:?}");
+        assert!(calls.counts.succeeded > 0 && calls.counts.failed > 100 && calls.open == 0, "{calls:?}");
         assert!(
             report.failures.iter().any(|failure| failure.kind.name() == "connection"),
             "{:?}",

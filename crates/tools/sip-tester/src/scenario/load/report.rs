@@ -7,7 +7,7 @@ use netrig_sip_net::load::{DelayRow, TesterReport, TesterUse, pace_words};
 
 use super::super::calls::{ScriptSide, ScriptTally};
 use super::super::document::{
-    CounterRow, FailedCallRow, SCENARIO_FORMAT, ScenarioDocument, ScenarioSecond, ScriptFailureRow, StepRow,
+    CounterRow, SCENARIO_FORMAT, ScenarioDocument, ScenarioSecond, ScriptFailureRow, StepRow,
 };
 use super::super::run::{ScriptRun, ScriptSettings};
 use super::super::script::CallScript;
@@ -100,15 +100,7 @@ impl ScenarioLoad<'_> {
             open,
             per_second: if measured > 0.0 { tally.succeeded as f64 / measured } else { 0.0 },
             failures: failure_rows(script, tally),
-            examples: tally
-                .examples
-                .iter()
-                .map(|(call_id, step, why)| FailedCallRow {
-                    call_id: call_id.clone(),
-                    step: step + 1,
-                    why: why.clone(),
-                })
-                .collect(),
+            examples: tally.examples.clone(),
             steps: step_rows(&calls.run),
             delays: delay_rows(script, tally),
             counters: script
@@ -165,10 +157,7 @@ fn step_rows(run: &ScriptRun) -> Vec<StepRow> {
         step: number,
         line: step.line,
         what: step.words(),
-        done: tally.done,
-        again: tally.again,
-        timeouts: tally.timeouts,
-        unexpected: tally.unexpected,
+        tally: *tally,
     });
     rows.collect()
 }
