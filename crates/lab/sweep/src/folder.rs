@@ -457,6 +457,14 @@ impl SweepFolder {
         }
     }
 
+    /// The files of the folder itself.
+    ///
+    /// # Errors
+    /// If the folder cannot be read.
+    pub(crate) fn files(&self) -> Result<Vec<PathBuf>, SweepError> {
+        files(&self.path)
+    }
+
     /// The shards that are published, by chunk. Files of other names are left out.
     ///
     /// # Errors

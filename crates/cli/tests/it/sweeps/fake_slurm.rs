@@ -175,3 +175,22 @@ fn a_submission_that_prints_nothing_is_an_attempt() {
     assert!(said.contains("chunk 1 was tried 2 times"), "{said}");
     assert_eq!(std::fs::read_to_string(submitted).unwrap(), "x\nx\n");
 }
+
+#[test]
+fn a_task_that_is_too_large_is_cancelled_when_a_smaller_one_follows() {
+    let lab = Lab::new();
+    // The first attempt fails. The second, which asks for twice the time, waits for ever. The third makes the chunk.
+    let sbatch = format!(
+        "s=$(cat submitted 2>/dev/null || echo 0); s=$((s+1)); echo $s > submitted\n\
+         [ $s = 1 ] && export TMPDIR=/nowhere\n[ $s = 2 ] && {{ echo 8; exit; }}\n{MAKES}"
+    );
+    let squeue = "[ -e cancelled ] || [ \"$(cat submitted 2>/dev/null)\" != 2 ] || \
+                  echo \"9|$(cat sweep/job)-0x1|1|PD|PartitionTimeLimit|8\"";
+    let bin = programs(&lab, &sbatch, squeue);
+    let output = run(&lab, &bin, "--chunk=1h --attempts=3");
+    let said = text(&output.stderr);
+    assert!(output.status.success(), "{said}");
+    assert!(said.contains("PartitionTimeLimit"), "{said}");
+    assert_eq!(std::fs::read_to_string(lab.path().join("cancelled")).unwrap(), "8_1\n");
+    lab.is_as_alone("all.db");
+}

@@ -34,8 +34,8 @@ pub struct Kubernetes {
     slots: Option<u32>,
     program: &'static str,
     programs: Programs,
-    /// Chunks whose manifests the user has to submit, because there is no `kubectl`, each with the number of its failed attempts then.
-    by_hand: BTreeMap<u32, usize>,
+    /// The first message for each reason why a pod waits. Later messages of a reason differ in details only.
+    waits: BTreeMap<String, String>,
 }
 
 /// What `kubectl get jobs -o json` prints. Other fields are ignored.
@@ -49,6 +49,14 @@ struct KubernetesJob {
     metadata: Metadata,
     #[serde(default)]
     status: JobStatus,
+}
+
+impl KubernetesJob {
+    /// The numbers of its chunks, by index.
+    fn chunks(&self) -> impl Iterator<Item = &str> {
+        let list = self.metadata.annotations.get(CHUNKS).map_or("", String::as_str);
+        list.split(',').filter(|chunk| !chunk.is_empty())
+    }
 }
 
 #[derive(Debug, Deserialize)]
@@ -72,14 +80,69 @@ struct JobCondition {
     status: String,
 }
 
+/// What `kubectl get pods -o json` prints.
+#[derive(Debug, Deserialize)]
+struct PodList {
+    items: Vec<Pod>,
+}
+
+#[derive(Debug, Deserialize)]
+struct Pod {
+    #[serde(default)]
+    status: PodStatus,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct PodStatus {
+    conditions: Vec<PodCondition>,
+    container_statuses: Vec<ContainerStatus>,
+}
+
+#[derive(Debug, Deserialize)]
+struct PodCondition {
+    #[serde(rename = "type")]
+    kind: String,
+    status: String,
+    #[serde(default)]
+    reason: String,
+    #[serde(default)]
+    message: String,
+}
+
+#[derive(Debug, Deserialize)]
+struct ContainerStatus {
+    #[serde(default)]
+    state: ContainerState,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct ContainerState {
+    waiting: Option<WaitingContainer>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct WaitingContainer {
+    reason: String,
+    message: String,
+}
+
+/// Reasons of a waiting container that pass by themselves.
+const ORDINARY: [&str; 3] = ["", "ContainerCreating", "PodInitializing"];
+
 /// The annotation with the chunks of a job, separated by commas.
 const CHUNKS: &str = "netrig/chunks";
+
+/// The annotation with the number of logs of failed attempts of each chunk of a job when its manifest was written.
+const FAILURES: &str = "netrig/failures";
 
 impl Kubernetes {
     /// An engine with these options and this limit of concurrent tasks. If `interrupted` is set, a program that runs is killed.
     pub const fn new(options: Vec<String>, slots: Option<u32>, interrupted: Arc<AtomicBool>) -> Self {
         let programs = Programs::new(interrupted);
-        Self { options, slots, program: KUBECTL, programs, by_hand: BTreeMap::new() }
+        Self { options, slots, program: KUBECTL, programs, waits: BTreeMap::new() }
     }
 
     fn own(&self, option: &str) -> Option<&str> {
@@ -93,19 +156,33 @@ impl Kubernetes {
     }
 
     /// The manifests of jobs for these chunks, as one stream of documents.
-    fn manifests(&self, sweep: &SweepFolder, chunks: &[u32], needs: &TaskNeeds) -> String {
+    fn manifests(
+        &self,
+        sweep: &SweepFolder,
+        chunks: &[u32],
+        needs: &TaskNeeds,
+        failures: &BTreeMap<u32, usize>,
+    ) -> String {
         let of = |chunks: &[u32]| {
-            let manifest = serde_json::to_string_pretty(&self.manifest(sweep, chunks, needs));
+            let manifest = serde_json::to_string_pretty(&self.manifest(sweep, chunks, needs, failures));
             manifest.expect("strings and numbers always have a JSON form") + "\n"
         };
         chunks.chunks(MOST_NAMED).map(of).collect::<Vec<_>>().join("---\n")
     }
 
     /// The manifest of a job for these chunks (batch/v1, Kubernetes 1.33 and later).
-    fn manifest(&self, sweep: &SweepFolder, chunks: &[u32], needs: &TaskNeeds) -> serde_json::Value {
+    fn manifest(
+        &self,
+        sweep: &SweepFolder,
+        chunks: &[u32],
+        needs: &TaskNeeds,
+        failures: &BTreeMap<u32, usize>,
+    ) -> serde_json::Value {
         // A chunk that is submitted again needs a job of another name.
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_millis();
         let list = chunks.iter().map(u32::to_string).collect::<Vec<_>>().join(",");
+        let failures = chunks.iter().map(|chunk| failures.get(chunk).copied().unwrap_or(0).to_string());
+        let failures = failures.collect::<Vec<_>>().join(",");
         let megabytes = needs.memory().div_ceil(1 << 20).max(1);
         let resources = json!({ "cpu": "1", "memory": format!("{megabytes}Mi") });
         json!({
@@ -114,7 +191,7 @@ impl Kubernetes {
             "metadata": {
                 "name": format!("{}-{now}-{}", sweep.job(), chunks.first().unwrap_or(&0)),
                 "labels": { "app": "netrig", "sweep": sweep.job() },
-                "annotations": { CHUNKS: list },
+                "annotations": { CHUNKS: list, FAILURES: failures },
             },
             "spec": {
                 "completionMode": "Indexed",
@@ -148,17 +225,19 @@ impl Kubernetes {
     /// Writes the manifests, under a name that no earlier submission has, and the container file; returns the path of the manifests.
     fn write(&self, sweep: &SweepFolder, chunks: &[u32], needs: &TaskNeeds) -> Result<PathBuf, SweepError> {
         let is_free = |name: &String| !sweep.path().join(name).exists();
-        let name = (1u32..).map(|number| format!("job-{number}.json")).find(is_free).unwrap_or_default();
-        sweep.write(&name, self.manifests(sweep, chunks, needs).as_bytes())?;
+        let name = (1u32..).map(manifest_name).find(is_free).unwrap_or_default();
+        sweep.write(&name, self.manifests(sweep, chunks, needs, &failures(sweep)?).as_bytes())?;
         // The netrig binary is in the sweep's folder, which is mounted. It needs only the C library.
         sweep.write("Containerfile", b"FROM debian:12-slim\nENV TMPDIR=/tmp\n")?;
         Ok(sweep.path().join(name))
     }
 
-    fn list(&self, sweep: &SweepFolder) -> Result<String, EngineError> {
+    /// Objects of the sweep, of a kind such as `jobs`, as JSON.
+    fn list(&self, sweep: &SweepFolder, kind: &[&str]) -> Result<String, EngineError> {
         let selector = format!("--selector=app=netrig,sweep={}", sweep.job());
-        let words = ["get".to_owned(), "jobs".to_owned(), selector, "--output=json".to_owned()];
-        Ok(self.programs.call(self.program, &words.into_iter().chain(self.passed()).collect::<Vec<_>>())?)
+        let words = ["get"].iter().chain(kind).map(|word| (*word).to_owned());
+        let words = words.chain([selector, "--output=json".to_owned()]).chain(self.passed());
+        Ok(self.programs.call(self.program, &words.collect::<Vec<_>>())?)
     }
 }
 
@@ -184,15 +263,10 @@ impl Engine for Kubernetes {
         let words = ["create".to_owned(), format!("--filename={}", manifest.display())];
         match self.programs.call(self.program, &words.into_iter().chain(self.passed()).collect::<Vec<_>>()) {
             Ok(_) => Ok(()),
-            Err(ProgramError::Start { .. }) => {
-                let failures = failures(sweep)?;
-                self.by_hand
-                    .extend(chunks.iter().map(|chunk| (*chunk, failures.get(chunk).copied().unwrap_or(0))));
-                Err(EngineError::ByHand(format!(
-                    "there is no kubectl on this machine: submit {0} with kubectl create --filename={0} on one that has it",
-                    manifest.display()
-                )))
-            }
+            Err(ProgramError::Start { .. }) => Err(EngineError::ByHand(format!(
+                "there is no kubectl on this machine: submit {0} with kubectl create --filename={0} on one that has it",
+                manifest.display()
+            ))),
             Err(error) => {
                 // It is written anew when the engine is asked again.
                 let _ = std::fs::remove_file(manifest);
@@ -202,14 +276,20 @@ impl Engine for Kubernetes {
     }
 
     fn tasks(&mut self, sweep: &SweepFolder) -> Result<EngineTasks, EngineError> {
-        match self.list(sweep) {
-            Ok(printed) => tasks(&printed),
-            // The user may submit one at any time, unless it has failed.
-            Err(EngineError::Program(ProgramError::Start { .. })) => {
-                let failures = failures(sweep)?;
-                self.by_hand.retain(|chunk, before| failures.get(chunk).is_none_or(|count| count <= before));
-                Ok(EngineTasks { waiting: self.by_hand.keys().copied().collect(), ..EngineTasks::default() })
+        match self.list(sweep, &["jobs"]) {
+            Ok(printed) => {
+                let mut tasks = tasks(&printed)?;
+                if !tasks.waiting.is_empty() {
+                    let pods = self.list(sweep, &["pods", "--field-selector=status.phase=Pending"])?;
+                    for (reason, message) in waits(&pods)? {
+                        let first = self.waits.entry(reason.clone()).or_insert(message);
+                        tasks.reasons.insert(format!("{reason} ({first})"));
+                    }
+                }
+                Ok(tasks)
             }
+            // The user may submit a manifest at any time.
+            Err(EngineError::Program(ProgramError::Start { .. })) => by_hand(sweep),
             Err(error) => Err(error),
         }
     }
@@ -224,8 +304,67 @@ impl Engine for Kubernetes {
     fn commands(&self, sweep: &SweepFolder, chunks: &[u32], needs: &TaskNeeds) -> Vec<String> {
         let words = ["kubectl".to_owned(), "create".to_owned(), "--filename=-".to_owned()];
         let command = command_line(&words.into_iter().chain(self.passed()).collect::<Vec<_>>());
-        vec![command, self.manifests(sweep, chunks, needs)]
+        vec![command, self.manifests(sweep, chunks, needs, &BTreeMap::new())]
     }
+}
+
+/// The name of a manifest, numbered from 1, in the folder of the sweep.
+fn manifest_name(number: u32) -> String {
+    format!("job-{number}.json")
+}
+
+/// The chunks of the manifests in the folder that have not failed since their manifest was written, as waiting. A manifest whose job
+/// ended without shards and logs can be removed by the user.
+fn by_hand(sweep: &SweepFolder) -> Result<EngineTasks, EngineError> {
+    let (failures, mut tasks, mut before) = (failures(sweep)?, EngineTasks::default(), BTreeMap::new());
+    for path in sweep.files()? {
+        let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+        let number = name.strip_prefix("job-").and_then(|name| name.strip_suffix(".json"));
+        let Some(number) = number.and_then(|number| number.parse::<u32>().ok()) else { continue };
+        let text = std::fs::read_to_string(&path).map_err(SweepError::io("read", &path))?;
+        let wrong = || EngineError::Words {
+            program: path.display().to_string(),
+            text: text.chars().take(200).collect(),
+            expected: "manifests of jobs",
+        };
+        for job in serde_json::Deserializer::from_str(&text.replace("---\n", "")).into_iter() {
+            let job: KubernetesJob = job.map_err(|_| wrong())?;
+            for (index, chunk) in job.chunks().enumerate() {
+                let chunk: u32 = chunk.parse().map_err(|_| wrong())?;
+                let failed = job.metadata.annotations.get(FAILURES);
+                let failed = failed.and_then(|list| list.split(',').nth(index)?.parse::<usize>().ok());
+                let known: &mut (u32, usize) = before.entry(chunk).or_default();
+                *known = (*known).max((number, failed.unwrap_or(0)));
+            }
+        }
+    }
+    let is_open =
+        |(chunk, (_, before)): &(u32, (u32, usize))| failures.get(chunk).is_none_or(|count| count <= before);
+    tasks.waiting = before.into_iter().filter(is_open).map(|(chunk, _)| chunk).collect();
+    Ok(tasks)
+}
+
+/// The reasons for which pods are not started, other than those that pass by themselves, each with a message.
+fn waits(printed: &str) -> Result<BTreeMap<String, String>, EngineError> {
+    let list: PodList = serde_json::from_str(printed).map_err(|_| EngineError::Words {
+        program: "kubectl get pods".to_owned(),
+        text: printed.chars().take(200).collect(),
+        expected: "a list of pods as JSON",
+    })?;
+    let mut waits = BTreeMap::new();
+    for PodStatus { conditions, container_statuses } in list.items.into_iter().map(|pod| pod.status) {
+        let unscheduled = conditions.into_iter().filter(|c| c.kind == "PodScheduled" && c.status == "False");
+        let unscheduled = unscheduled.map(|condition| (condition.reason, condition.message));
+        let containers = container_statuses.into_iter().filter_map(|container| container.state.waiting);
+        for (reason, message) in
+            unscheduled.chain(containers.map(|waiting| (waiting.reason, waiting.message)))
+        {
+            if !ORDINARY.contains(&reason.as_str()) {
+                waits.entry(reason).or_insert(message);
+            }
+        }
+    }
+    Ok(waits)
 }
 
 /// The number of failed attempts at each chunk that failed.
@@ -254,8 +393,7 @@ fn tasks(printed: &str) -> Result<EngineTasks, EngineError> {
         if job.status.conditions.iter().any(is_over) {
             continue;
         }
-        let chunks = job.metadata.annotations.get(CHUNKS).map_or("", String::as_str);
-        for (index, chunk) in (0u32..).zip(chunks.split(',').filter(|chunk| !chunk.is_empty())) {
+        for (index, chunk) in (0u32..).zip(job.chunks()) {
             let is_in = |list: &str| indices(list).any(|(first, last)| (first..=last).contains(&index));
             if !is_in(&job.status.completed_indexes) && !is_in(&job.status.failed_indexes) {
                 tasks.waiting.insert(chunk.parse().map_err(|_| wrong())?);
@@ -298,6 +436,35 @@ mod tests {
         assert_eq!(engine.tasks(&lab.folder).unwrap().waiting, [1, 3].into());
         submit(&mut engine, &[2]);
         assert_eq!(engine.tasks(&lab.folder).unwrap().waiting, [1, 2, 3].into());
+        // A submitter that is started again knows them from the folder.
+        let mut again = Kubernetes {
+            program: "netrig-has-no-kubectl",
+            ..Kubernetes::new(Vec::new(), None, Arc::default())
+        };
+        assert_eq!(again.tasks(&lab.folder).unwrap().waiting, [1, 2, 3].into());
+        // The user removes the manifest of a job whose pods have left nothing.
+        std::fs::remove_file(lab.folder.path().join("job-2.json")).unwrap();
+        assert_eq!(again.tasks(&lab.folder).unwrap().waiting, [1, 2].into());
+    }
+
+    #[test]
+    fn the_reasons_of_pods_that_do_not_start_are_read() {
+        let printed = r#"{"apiVersion":"v1","kind":"List","items":[
+            {"status":{"phase":"Pending","conditions":[{"type":"PodScheduled","status":"False","reason":"Unschedulable",
+                "message":"0/3 nodes are available: 3 Insufficient memory."}]}},
+            {"status":{"phase":"Pending","conditions":[{"type":"PodScheduled","status":"True"}],
+                "containerStatuses":[{"name":"netrig","state":{"waiting":{"reason":"ImagePullBackOff","message":"Back-off pulling image"}}}]}},
+            {"status":{"phase":"Pending","containerStatuses":[{"name":"netrig","state":{"waiting":{"reason":"ContainerCreating"}}}]}},
+            {"status":{"phase":"Pending"}}]}"#;
+        let expected = [
+            ("ImagePullBackOff", "Back-off pulling image"),
+            ("Unschedulable", "0/3 nodes are available: 3 Insufficient memory."),
+        ];
+        assert_eq!(
+            waits(printed).unwrap(),
+            expected.map(|(reason, message)| (reason.to_owned(), message.to_owned())).into()
+        );
+        assert!(waits("Unable to connect").is_err());
     }
 
     #[test]

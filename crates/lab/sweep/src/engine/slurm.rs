@@ -10,7 +10,7 @@ use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use super::program::{ProgramError, Programs};
-use super::{Engine, EngineError, EngineTasks, TaskNeeds, command_line, ranges};
+use super::{Engine, EngineError, EngineTasks, MOST_NAMED, TaskNeeds, command_line, ranges};
 use crate::task::{BASE, COUNT};
 use crate::{SweepError, SweepFolder};
 
@@ -106,11 +106,29 @@ impl Slurm {
         named.map(|names| format!("--clusters={names}"))
     }
 
-    /// All own tasks, one on each line: the job's id, its name, the index of the task, the state, and the reason of the state.
+    /// All own tasks, one on each line: the job's id, its name, the index of the task, the state, the reason of the state, and the id
+    /// of the array.
     fn queue(&self) -> Result<String, ProgramError> {
-        let words =
-            ["--noheader", "--array", "--me", "--states=all", "--format=%A|%j|%K|%t|%r"].map(str::to_owned);
+        let words = ["--noheader", "--array", "--me", "--states=all", "--format=%A|%j|%K|%t|%r|%F"]
+            .map(str::to_owned);
         self.programs.call("squeue", &words.into_iter().chain(self.clusters()).collect::<Vec<_>>())
+    }
+
+    /// Cancels tasks of these chunks that ask for more than there is: smaller ones follow.
+    fn cancel_too_large(&self, sweep: &SweepFolder, chunks: &[u32]) -> Result<(), ProgramError> {
+        let (queue, prefix) = (self.queue()?, prefix(sweep));
+        let is_replaced = |line: &QueueLine<'_>| {
+            line.is_too_large() && line.chunks.clone().all(|chunk| chunks.binary_search(&chunk).is_ok())
+        };
+        let replaced: Vec<String> =
+            lines(&queue, &prefix).filter(is_replaced).map(|line| line.task).collect();
+        for tasks in replaced.chunks(MOST_NAMED) {
+            self.programs.call(
+                "scancel",
+                &self.clusters().into_iter().chain(tasks.iter().cloned()).collect::<Vec<_>>(),
+            )?;
+        }
+        Ok(())
     }
 
     /// The limit of indices that Slurm has; `None` if it does not answer.
@@ -167,6 +185,9 @@ impl Engine for Slurm {
         self.array = self.array.or_else(|| self.configured_array());
         let limit = self.array.unwrap_or(USUAL_ARRAY);
         write_script(sweep)?;
+        if needs.is_retry {
+            self.cancel_too_large(sweep, chunks)?;
+        }
         for array in arrays(chunks, limit, each(chunks, needs)) {
             let printed = self.programs.call("sbatch", &self.arguments(sweep, &array, needs))?;
             if !is_job(&printed) {
@@ -291,11 +312,20 @@ fn is_job(printed: &str) -> bool {
 #[derive(Debug)]
 struct QueueLine<'a> {
     id: &'a str,
+    /// The name of the task for `scancel`: the id of its array, and its index.
+    task: String,
     chunks: Range<u32>,
     state: &'a str,
     reason: &'a str,
     /// Whether the task waits until an operator releases it: Slurm holds tasks that it could not start.
     is_held: bool,
+}
+
+impl QueueLine<'_> {
+    /// Whether the task will never start, because it asks for too much.
+    fn is_too_large(&self) -> bool {
+        self.state == "PD" && TOO_LARGE.contains(&self.reason)
+    }
 }
 
 /// The lines of a queue whose jobs have names with this prefix.
@@ -308,17 +338,20 @@ fn lines<'a>(queue: &'a str, prefix: &'a str) -> impl Iterator<Item = QueueLine<
         let chunks = first..first.checked_add(each.parse().ok()?)?;
         let reason = fields.next().unwrap_or_default();
         let is_held = matches!(state, "RH" | "SE") || HELD.contains(&reason);
-        Some(QueueLine { id, chunks, state, reason, is_held })
+        let task = format!("{}_{index}", fields.next().unwrap_or(id));
+        Some(QueueLine { id, task, chunks, state, reason, is_held })
     })
 }
 
 fn tasks(queue: &str, prefix: &str) -> EngineTasks {
     let mut tasks = EngineTasks::default();
-    for QueueLine { chunks, state, reason, is_held, .. } in lines(queue, prefix) {
+    for line in lines(queue, prefix) {
+        let is_too_large = line.is_too_large();
+        let QueueLine { chunks, state, reason, is_held, .. } = line;
         match state {
             // The chunks are submitted again. If the task is released later, there are two shards of each chunk.
             _ if is_held => {}
-            "PD" if TOO_LARGE.contains(&reason) => {
+            _ if is_too_large => {
                 tasks.too_large.extend(chunks);
                 tasks.reasons.insert(reason.to_owned());
             }
@@ -441,6 +474,8 @@ mod tests {
         assert_eq!(found.reasons, ["JobHeldUser", "PartitionTimeLimit"].map(str::to_owned).into());
         assert_eq!((found.waiting, found.running), ([2, 8, 25, 26, 27, 31].into(), [1, 1004].into()));
         assert_eq!(found.too_large, [30].into());
+        let named: Vec<String> = lines("9|n-0x1|4|PD|None|7\n9|n-0x1|5|PD", "n-").map(|line| line.task).collect();
+        assert_eq!(named, ["7_4", "9_5"]);
         assert_eq!(
             jobs(queue, "netrig-abc-").into_keys().collect::<Vec<_>>(),
             ["17", "18", "22", "23", "24"]
