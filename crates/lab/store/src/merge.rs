@@ -3,23 +3,21 @@
 //! Runs are matched by their identities only, so a merge needs no other state and can be repeated. A valid run is never
 //! replaced. A failed or invalid run is replaced by a valid run of the same identity. Two valid runs of one identity
 //! must agree to the last bit.
+//!
+//! The other store is attached to the connection of this store, so that rows are copied and compared within SQLite.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use rusqlite::fallible_streaming_iterator::FallibleStreamingIterator as _;
 use rusqlite::types::Value;
-use rusqlite::{
-    Connection, ErrorCode, OptionalExtension, Rows, Statement, Transaction, TransactionBehavior,
-    params_from_iter,
-};
+use rusqlite::{Connection, ErrorCode, Transaction, TransactionBehavior};
 
 use crate::store::log_of;
 use crate::{Store, StoreError};
 
 /// Cache of pages while runs are merged, KiB. Identities are random, so an added run may change any page of the index
 /// of identities.
-const CACHE: i64 = 64 << 10;
+const CACHE: i64 = 256 << 10;
 
 /// Longest time to wait for another process when a store is closed.
 const CLOSES: Duration = Duration::from_secs(1);
@@ -93,34 +91,20 @@ const COLUMNS: [(&str, bool); 18] = [
     ("deterministic", true),
     ("remarks", false),
 ];
-const IDENTITY: usize = index("identity");
-const SUBSTRATE: usize = index("substrate");
-const STATUS: usize = index("status");
-const PROVENANCE: usize = index("provenance");
-
-/// The index of a column in `COLUMNS`. A name that is not there does not compile.
-const fn index(name: &str) -> usize {
-    let mut index = 0;
-    while !COLUMNS[index].0.as_bytes().eq_ignore_ascii_case(name.as_bytes()) {
-        index += 1;
-    }
-    index
-}
-
 /// The names of the columns, separated by commas.
 fn column_list() -> String {
     COLUMNS.map(|(column, _)| column).join(", ")
 }
 
+/// The columns of a response, without the row id of its run.
+const RESPONSE: &str = "name, unit, value, why, discarded, too_short";
+
 /// The tables with the parts of a run, and the columns of each table without the row id of the run.
 const PARTS: [(&str, &str); 3] = [
-    ("response", "name, unit, value, why, discarded, too_short"),
+    ("response", RESPONSE),
     ("series", "subject, quantity, unit, samples, parquet"),
     ("note", "line, at_ns, subject, text"),
 ];
-
-/// The index of the responses in `PARTS`.
-const RESPONSES: usize = 0;
 
 impl Store {
     /// Adds the runs of another store, in one transaction. A run that is in both stores is compared if `repeats` is
@@ -134,29 +118,42 @@ impl Store {
         repeats: impl Fn(&str) -> bool,
     ) -> Result<MergeOutcome, MergeError> {
         other.check().map_err(MergeError::There)?;
-        let _snapshot = other.snapshot().map_err(MergeError::There)?;
-        let mut outcome = MergeOutcome::default();
+        let here = self.path().to_owned();
+        let failed = |error| MergeError::Here(StoreError::new(&here, error));
+        self.connection.pragma_update(None, "cache_size", -CACHE).map_err(failed)?;
+        self.connection.pragma_update(None, "temp_store", "MEMORY").map_err(failed)?;
+        // The merge itself finds the rows to which references refer.
+        self.connection.pragma_update(None, "foreign_keys", false).map_err(failed)?;
         self.connection
-            .pragma_update(None, "cache_size", -CACHE)
-            .map_err(|e| MergeError::Here(self.failed(e)))?;
+            .execute("ATTACH ? AS theirs", [other.address()])
+            .map_err(|error| MergeError::There(other.failed(error)))?;
+        let merged = self.merge_attached(other, &repeats);
+        self.connection.execute_batch("DETACH theirs; PRAGMA foreign_keys = on").map_err(failed)?;
+        merged
+    }
+
+    /// Adds the runs of `other`, which is attached as `theirs`.
+    fn merge_attached(
+        &mut self,
+        other: &Self,
+        repeats: &dyn Fn(&str) -> bool,
+    ) -> Result<MergeOutcome, MergeError> {
         let here = self.path().to_owned();
         let failed = |error| MergeError::Here(StoreError::new(&here, error));
         let transaction =
             self.connection.transaction_with_behavior(TransactionBehavior::Immediate).map_err(failed)?;
-        merge(&transaction, &other.connection, &repeats, &mut outcome).map_err(|error| match error {
+        let outcome = merge(&transaction, repeats).map_err(|error| match error.sqlite_error_code() {
             // Both stores have the same constraints, so a row that this store refuses is wrong in the other store.
-            FailedSide::Here(error) if error.sqlite_error_code() == Some(ErrorCode::ConstraintViolation) => {
-                MergeError::There(other.damaged(error.to_string()))
-            }
-            FailedSide::Here(error) => MergeError::Here(StoreError::new(&here, error)),
-            FailedSide::There(error) => MergeError::There(other.failed(error)),
+            Some(ErrorCode::ConstraintViolation) => MergeError::There(other.damaged(error.to_string())),
+            _ => match other.check() {
+                Ok(()) => failed(error),
+                Err(damage) => MergeError::There(damage),
+            },
         })?;
-        if outcome.different.is_empty() {
-            transaction.commit().map_err(failed)?;
-        } else {
-            drop(transaction);
-            outcome = MergeOutcome { different: outcome.different, ..MergeOutcome::default() };
+        if !outcome.different.is_empty() {
+            return Ok(MergeOutcome { different: outcome.different, ..MergeOutcome::default() });
         }
+        transaction.commit().map_err(failed)?;
         Ok(outcome)
     }
 
@@ -215,272 +212,159 @@ pub enum MergeError {
     There(StoreError),
 }
 
-/// An error of SQLite, and the store in which it happened.
-enum FailedSide {
-    Here(rusqlite::Error),
-    There(rusqlite::Error),
+/// Maps the row ids of runs, provenances and experiments that both stores have from the other store to this store.
+const MAPS: &str = "
+    CREATE TEMP TABLE provenance_map (there INTEGER PRIMARY KEY, here INTEGER NOT NULL);
+    CREATE TEMP TABLE experiment_map (there INTEGER PRIMARY KEY, here INTEGER NOT NULL);
+    CREATE TEMP TABLE run_map (there INTEGER PRIMARY KEY, here INTEGER NOT NULL)";
+
+const UNMAPS: &str = "DROP TABLE provenance_map; DROP TABLE experiment_map; DROP TABLE run_map";
+
+/// Adds the rows of provenances and experiments that only the other store has, and fills their maps.
+const SHARED: &str = "
+    INSERT OR IGNORE INTO main.provenance (digest, build, os, kernel, cpu, cpus, host, settings, first_seen)
+        SELECT digest, build, os, kernel, cpu, cpus, host, settings, first_seen FROM theirs.provenance ORDER BY id;
+    INSERT INTO provenance_map
+        SELECT b.id, a.id FROM theirs.provenance AS b JOIN main.provenance AS a USING (digest);
+    INSERT OR IGNORE INTO main.experiment (name, digest, file, added)
+        SELECT name, digest, file, added FROM theirs.experiment ORDER BY id;
+    INSERT INTO experiment_map
+        SELECT b.id, a.id FROM theirs.experiment AS b JOIN main.experiment AS a USING (name, digest)";
+
+/// Adds the replications of the other store. ?1 is the offset of the row ids of new runs.
+const REPLICATIONS: &str = "
+    INSERT OR IGNORE INTO main.replication (experiment, factors, number, run)
+    SELECT experiment_map.here, factors, number, coalesce(run_map.here, new.id)
+    FROM theirs.replication AS b
+    JOIN experiment_map ON experiment_map.there = b.experiment
+    LEFT JOIN run_map ON run_map.there = b.run
+    LEFT JOIN main.run AS new ON new.id = b.run + ?1
+    WHERE coalesce(run_map.here, new.id) IS NOT NULL
+    ORDER BY b.experiment, b.factors, b.number, b.run";
+
+/// Merges the store that is attached as `theirs` into `main`.
+fn merge(to: &Transaction<'_>, repeats: &dyn Fn(&str) -> bool) -> rusqlite::Result<MergeOutcome> {
+    let number = |query: &str| to.query_row(query, [], |row| row.get::<_, i64>(0));
+    to.execute_batch(MAPS)?;
+    to.execute_batch(SHARED)?;
+    // A run that only the other store has gets its row id there plus this offset.
+    let offset = number("SELECT max(0, coalesce(max(id), 0)) FROM main.run")?;
+    let (runs, columns) = (number("SELECT count(*) FROM theirs.run WHERE id > 0")?, column_list());
+    let values = columns.replace("provenance", "provenance_map.here");
+    let added = to.execute(
+        &format!(
+            "INSERT INTO main.run (id, {columns}) SELECT b.id + ?1, {values} FROM theirs.run AS b
+             LEFT JOIN provenance_map ON provenance_map.there = b.provenance
+             WHERE b.id > 0 ORDER BY b.id ON CONFLICT (identity) DO NOTHING"
+        ),
+        [offset],
+    )?;
+    for (table, columns) in PARTS {
+        to.execute(
+            &format!(
+                "INSERT INTO main.{table} (run, {columns}) SELECT run + ?1, {columns} FROM theirs.{table} AS b
+                 WHERE b.run > 0 AND EXISTS (SELECT 1 FROM main.run WHERE id = b.run + ?1)"
+            ),
+            [offset],
+        )?;
+    }
+    let mut outcome = MergeOutcome { added: added as u64, ..MergeOutcome::default() };
+    if outcome.added < runs.cast_unsigned() {
+        to.execute(
+            "INSERT INTO run_map SELECT b.id, a.id FROM theirs.run AS b JOIN main.run AS a USING (identity) WHERE a.id <= ?1",
+            [offset],
+        )?;
+        compare(to, repeats, &mut outcome)?;
+    }
+    to.execute(REPLICATIONS, [offset])?;
+    to.execute_batch(UNMAPS)?;
+    Ok(outcome)
 }
 
-/// Maps row ids of the other store to row ids of this store.
-type RowIds = BTreeMap<i64, i64>;
-
-fn merge(
+/// Compares the runs that both stores have, replaces those that are valid in the other store only, and counts them.
+fn compare(
     to: &Transaction<'_>,
-    from: &Connection,
     repeats: &dyn Fn(&str) -> bool,
     outcome: &mut MergeOutcome,
-) -> Result<(), FailedSide> {
-    let mut statements = Vec::new();
-    for (table, columns) in PARTS {
-        let key = columns.split(',').next().unwrap_or_default();
-        let read = format!("SELECT run, {columns} FROM {table} ORDER BY run, {key}");
-        statements.push(from.prepare(&read).map_err(FailedSide::There)?);
-    }
-    let mut parts = Vec::new();
-    for (statement, (table, columns)) in statements.iter_mut().zip(PARTS) {
-        parts.push(PartTable::new(to, statement, table, columns)?);
-    }
-    let columns = column_list();
-    let here = |sql: String| to.prepare(&sql).map_err(FailedSide::Here);
-    let set = COLUMNS.map(|(column, _)| format!("{column} = ?")).join(", ");
-    let merging = MergeInProgress {
-        find: here(format!("SELECT id, {columns} FROM run WHERE identity = ?"))?,
-        insert: here(format!("INSERT INTO run ({columns}) VALUES (?{})", ", ?".repeat(COLUMNS.len() - 1)))?,
-        update: here(format!("UPDATE run SET {set} WHERE id = ?"))?,
-        to,
-        from,
-        parts,
-        outcome,
-        repeats,
-    };
-    merging.merge()
-}
-
-/// A merge in progress.
-struct MergeInProgress<'a> {
-    to: &'a Transaction<'a>,
-    from: &'a Connection,
-    find: Statement<'a>,
-    insert: Statement<'a>,
-    update: Statement<'a>,
-    parts: Vec<PartTable<'a>>,
-    outcome: &'a mut MergeOutcome,
-    repeats: &'a dyn Fn(&str) -> bool,
-}
-
-/// A table with parts of runs: a cursor over the rows of the other store, sorted by run, and the statements for this
-/// store.
-struct PartTable<'a> {
-    rows: Rows<'a>,
-    /// The number of columns without the row id of the run.
-    columns: usize,
-    mine: Statement<'a>,
-    delete: Statement<'a>,
-    insert: Statement<'a>,
-}
-
-impl<'a> PartTable<'a> {
-    fn new(
-        to: &'a Transaction<'_>,
-        theirs: &'a mut Statement<'_>,
-        table: &str,
-        columns: &str,
-    ) -> Result<Self, FailedSide> {
-        let count = columns.split(',').count();
-        let here = |sql: String| to.prepare(&sql).map_err(FailedSide::Here);
-        let mut rows = theirs.query([]).map_err(FailedSide::There)?;
-        rows.advance().map_err(FailedSide::There)?;
-        Ok(Self {
-            rows,
-            columns: count,
-            mine: here(format!("SELECT run, {columns} FROM {table} WHERE run = ? ORDER BY 2, 3"))?,
-            delete: here(format!("DELETE FROM {table} WHERE run = ?"))?,
-            insert: here(format!("INSERT INTO {table} (run, {columns}) VALUES (?{})", ", ?".repeat(count)))?,
-        })
-    }
-
-    /// The parts of the run with this row id in the other store. Calls must be in the order of row ids.
-    fn theirs(&mut self, run: i64) -> rusqlite::Result<Vec<Vec<Value>>> {
-        let mut found = Vec::new();
-        while let Some(row) = self.rows.get() {
-            let of: i64 = row.get(0)?;
-            if of > run {
-                break;
-            }
-            if of == run {
-                found.push((1..=self.columns).map(|column| row.get(column)).collect::<Result<_, _>>()?);
-            }
-            self.rows.advance()?;
-        }
-        Ok(found)
-    }
-
-    /// The parts of the run with this row id in this store.
-    fn mine(&mut self, run: i64) -> rusqlite::Result<Vec<Vec<Value>>> {
-        let columns = self.columns;
-        self.mine.query_map([run], |row| (1..=columns).map(|column| row.get(column)).collect())?.collect()
-    }
-}
-
-impl MergeInProgress<'_> {
-    fn merge(mut self) -> Result<(), FailedSide> {
-        let provenances = self.shared(
-            "SELECT id, digest, build, os, kernel, cpu, cpus, host, settings, first_seen FROM provenance",
-            "INSERT OR IGNORE INTO provenance (digest, build, os, kernel, cpu, cpus, host, settings, first_seen)
-             VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
-            "SELECT id FROM provenance WHERE digest = ?1",
-        )?;
-        let experiments = self.shared(
-            "SELECT id, name, digest, file, added FROM experiment ORDER BY id",
-            "INSERT OR IGNORE INTO experiment (name, digest, file, added) VALUES (?, ?, ?, ?)",
-            "SELECT id FROM experiment WHERE name = ?1 AND digest = ?2",
-        )?;
-        let runs = self.runs(&provenances)?;
-        self.replications(&experiments, &runs)
-    }
-
-    /// Copies rows that both stores may have. The first column of `read` is the row id. `find` finds a copied row by
-    /// the columns after the row id.
-    fn shared(&self, read: &str, write: &str, find: &str) -> Result<RowIds, FailedSide> {
-        let mut ids = RowIds::new();
-        let mut read = self.from.prepare(read).map_err(FailedSide::There)?;
-        let columns = read.column_count();
-        let mut rows = read.query([]).map_err(FailedSide::There)?;
-        while let Some(row) = rows.next().map_err(FailedSide::There)? {
-            let id: i64 = row.get(0).map_err(FailedSide::There)?;
-            let values = (1..columns).map(|column| row.get(column)).collect::<Result<Vec<Value>, _>>();
-            let values = values.map_err(FailedSide::There)?;
-            let put = || -> rusqlite::Result<i64> {
-                self.to.prepare_cached(write)?.execute(params_from_iter(&values))?;
-                let mut find = self.to.prepare_cached(find)?;
-                let keys = find.parameter_count();
-                find.query_row(params_from_iter(&values[..keys]), |row| row.get(0))
-            };
-            ids.insert(id, put().map_err(FailedSide::Here)?);
-        }
-        Ok(ids)
-    }
-
-    fn runs(&mut self, provenances: &RowIds) -> Result<RowIds, FailedSide> {
-        let mut ids = RowIds::new();
-        let columns = column_list();
-        let mut read = self
-            .from
-            .prepare(&format!("SELECT id, {columns} FROM run ORDER BY id"))
-            .map_err(FailedSide::There)?;
-        let mut rows = read.query([]).map_err(FailedSide::There)?;
-        while let Some(row) = rows.next().map_err(FailedSide::There)? {
-            let id: i64 = row.get(0).map_err(FailedSide::There)?;
-            let values = (1..=COLUMNS.len()).map(|column| row.get(column)).collect::<Result<Vec<Value>, _>>();
-            let mut values = values.map_err(FailedSide::There)?;
-            if let Value::Integer(theirs) = values[PROVENANCE] {
-                values[PROVENANCE] = provenances.get(&theirs).copied().into();
-            }
-            ids.insert(id, self.run(id, &values)?);
-            if self.outcome.different.len() == MergeOutcome::MOST_DIFFERENT {
-                break;
-            }
-        }
-        Ok(ids)
-    }
-
-    /// Merges a run. Returns its row id in this store.
-    fn run(&mut self, there: i64, values: &[Value]) -> Result<i64, FailedSide> {
-        let mine = self
-            .find
-            .query_row([&values[IDENTITY]], |row| {
-                let mine = (1..=COLUMNS.len()).map(|column| row.get(column));
-                Ok((row.get(0)?, mine.collect::<rusqlite::Result<Vec<Value>>>()?))
-            })
-            .optional()
-            .map_err(FailedSide::Here)?;
-        let is_valid = |values: &[Value]| values[STATUS] == Value::Text("ok".to_owned());
-        let Some((here, mine)) = mine else {
-            self.insert.execute(params_from_iter(values)).map_err(FailedSide::Here)?;
-            let here = self.to.last_insert_rowid();
-            self.copy_parts(there, here)?;
-            self.outcome.added += 1;
-            return Ok(here);
-        };
-        match (is_valid(&mine), is_valid(values)) {
-            (true, true) => self.compare(there, here, &mine, values)?,
-            (false, true) => {
-                let id = Value::Integer(here);
-                let values = values.iter().chain([&id]);
-                self.update.execute(params_from_iter(values)).map_err(FailedSide::Here)?;
-                for part in &mut self.parts {
-                    part.delete.execute([here]).map_err(FailedSide::Here)?;
+) -> rusqlite::Result<()> {
+    let compared = COLUMNS.iter().filter(|(_, must_agree)| *must_agree);
+    let same_run = compared.map(|(column, _)| format!("a.{column} IS b.{column}")).collect::<Vec<_>>();
+    let same_response = RESPONSE.split(", ").map(|column| format!("x.{column} IS y.{column}"));
+    // `IS` compares reals to the last bit: SQLite stores neither a negative zero nor a value that is not a number.
+    let mut read = to.prepare(&format!(
+        "SELECT there, here, a.substrate, a.status = 'ok', b.status = 'ok', {}
+             AND (SELECT count(*) FROM main.response WHERE run = here)
+                 = (SELECT count(*) FROM theirs.response WHERE run = there)
+             AND NOT EXISTS (
+                 SELECT 1 FROM theirs.response AS y LEFT JOIN main.response AS x ON x.run = here AND x.name = y.name
+                 WHERE y.run = there AND NOT ({}))
+         FROM run_map JOIN theirs.run AS b ON b.id = there JOIN main.run AS a ON a.id = here ORDER BY there",
+        same_run.join(" AND "),
+        same_response.collect::<Vec<_>>().join(" AND "),
+    ))?;
+    let mut rows = read.query([])?;
+    let mut replaced: Vec<(i64, i64)> = Vec::new();
+    while let Some(row) = rows.next()? {
+        let (there, here): (i64, i64) = (row.get(0)?, row.get(1)?);
+        match (row.get(3)?, row.get(4)?) {
+            (_, false) => outcome.ignored += 1,
+            (false, true) => replaced.push((there, here)),
+            (true, true) if !repeats(row.get_ref(2)?.as_str()?) => outcome.kept += 1,
+            (true, true) if row.get(5)? => outcome.equal += 1,
+            (true, true) => {
+                outcome.different.push(difference(to, there, here)?);
+                if outcome.different.len() == MergeOutcome::MOST_DIFFERENT {
+                    return Ok(());
                 }
-                self.copy_parts(there, here)?;
-                self.outcome.replaced += 1;
-            }
-            (_, false) => self.outcome.ignored += 1,
-        }
-        Ok(here)
-    }
-
-    /// Copies the responses, series and notes of a run.
-    fn copy_parts(&mut self, there: i64, here: i64) -> Result<(), FailedSide> {
-        for part in &mut self.parts {
-            for values in part.theirs(there).map_err(FailedSide::There)? {
-                let values = [Value::Integer(here)].into_iter().chain(values);
-                part.insert.execute(params_from_iter(values)).map_err(FailedSide::Here)?;
             }
         }
-        Ok(())
     }
+    outcome.replaced = replaced.len() as u64;
+    let columns = column_list();
+    let values = columns.replace("provenance", "(SELECT here FROM provenance_map WHERE there = provenance)");
+    let mut update = to.prepare(&format!(
+        "UPDATE main.run SET ({columns}) = (SELECT {values} FROM theirs.run WHERE id = ?1) WHERE id = ?2"
+    ))?;
+    for (there, here) in replaced {
+        update.execute([there, here])?;
+        for (table, columns) in PARTS {
+            to.prepare_cached(&format!("DELETE FROM main.{table} WHERE run = ?"))?.execute([here])?;
+            to.prepare_cached(&format!(
+                "INSERT INTO main.{table} (run, {columns}) SELECT ?2, {columns} FROM theirs.{table} WHERE run = ?1"
+            ))?
+            .execute([there, here])?;
+        }
+    }
+    Ok(())
+}
 
-    /// Compares two valid runs of the same identity.
-    fn compare(&mut self, there: i64, here: i64, mine: &[Value], theirs: &[Value]) -> Result<(), FailedSide> {
-        if matches!(&mine[SUBSTRATE], Value::Text(substrate) if !(self.repeats)(substrate)) {
-            self.outcome.kept += 1;
-            return Ok(());
-        }
-        let responses = &mut self.parts[RESPONSES];
-        let my_responses = responses.mine(here).map_err(FailedSide::Here)?;
-        let their_responses = responses.theirs(there).map_err(FailedSide::There)?;
-        let differs = |column: &usize| COLUMNS[*column].1 && mine[*column] != theirs[*column];
-        let column = (0..COLUMNS.len()).find(differs);
-        let difference = column
-            .map(|column| (COLUMNS[column].0.to_owned(), mine[column].clone(), theirs[column].clone()))
-            .or_else(|| first_difference(&my_responses, &their_responses));
-        match difference {
-            None => self.outcome.equal += 1,
-            Some((what, here, there)) => self.outcome.different.push(RunDifference {
-                identity: shown(&mine[IDENTITY]),
-                what,
-                here: shown(&here),
-                there: shown(&there),
-            }),
-        }
-        Ok(())
-    }
-
-    fn replications(&self, experiments: &RowIds, runs: &RowIds) -> Result<(), FailedSide> {
-        let mut read = self
-            .from
-            .prepare("SELECT experiment, factors, number, run FROM replication ORDER BY experiment, factors, number, run")
-            .map_err(FailedSide::There)?;
-        let mut rows = read.query([]).map_err(FailedSide::There)?;
-        let mut put = self
-            .to
-            .prepare_cached(
-                "INSERT OR IGNORE INTO replication (experiment, factors, number, run) VALUES (?, ?, ?, ?)",
-            )
-            .map_err(FailedSide::Here)?;
-        while let Some(row) = rows.next().map_err(FailedSide::There)? {
-            let read = || -> rusqlite::Result<(i64, Value, Value, i64)> {
-                Ok((row.get(0)?, row.get(1)?, row.get(2)?, row.get(3)?))
-            };
-            let (experiment, factors, number, run) = read().map_err(FailedSide::There)?;
-            // If runs differ, the merge stopped before it reached the remaining runs.
-            let (Some(experiment), Some(run)) = (experiments.get(&experiment), runs.get(&run)) else {
-                continue;
-            };
-            put.execute((experiment, factors, number, run)).map_err(FailedSide::Here)?;
-        }
-        Ok(())
-    }
+/// The first difference of two runs of one identity.
+fn difference(to: &Connection, there: i64, here: i64) -> rusqlite::Result<RunDifference> {
+    let row = |store: &str, run: i64| -> rusqlite::Result<Vec<Value>> {
+        let read = format!("SELECT {} FROM {store}.run WHERE id = ?", column_list());
+        to.prepare_cached(&read)?
+            .query_row([run], |row| (0..COLUMNS.len()).map(|column| row.get(column)).collect())
+    };
+    let responses = |store: &str, run: i64| -> rusqlite::Result<Vec<Vec<Value>>> {
+        let read = format!("SELECT {RESPONSE} FROM {store}.response WHERE run = ? ORDER BY name");
+        let columns = RESPONSE.split(',').count();
+        to.prepare_cached(&read)?
+            .query_map([run], |row| (0..columns).map(|column| row.get(column)).collect())?
+            .collect()
+    };
+    let (mine, theirs) = (row("main", here)?, row("theirs", there)?);
+    let columns = COLUMNS.iter().zip(mine.iter().zip(&theirs));
+    let mut different = columns
+        .filter(|((_, must_agree), (mine, theirs))| *must_agree && mine != theirs)
+        .map(|((column, _), (mine, theirs))| ((*column).to_owned(), mine.clone(), theirs.clone()));
+    let in_responses = || -> rusqlite::Result<_> {
+        Ok(first_difference(&responses("main", here)?, &responses("theirs", there)?))
+    };
+    let (what, here, there) = match different.next() {
+        Some(column) => column,
+        None => in_responses()?.unwrap_or(("responses".to_owned(), Value::Null, Value::Null)),
+    };
+    Ok(RunDifference { identity: shown(&mine[0]), what, here: shown(&here), there: shown(&there) })
 }
 
 /// The first response that differs, with its values in this and in the other store. Values are compared to the last

@@ -21,6 +21,8 @@ const CACHE: i64 = 32 << 10;
 pub struct Store {
     pub(crate) connection: Connection,
     path: PathBuf,
+    /// Whether no process changes the file.
+    is_sealed: bool,
 }
 
 impl Store {
@@ -51,7 +53,7 @@ impl Store {
         if found != StoreFile::Form(FORM) {
             schema::bring_up(&mut connection, path)?;
         }
-        Self::prepared(connection, path)
+        Self::prepared(connection, path, false)
     }
 
     /// Opens the store at `path` for reading only. The folder of the store may be read-only.
@@ -64,15 +66,15 @@ impl Store {
             return Err(StoreError::Missing(path.to_owned()));
         }
         check_kind(path)?;
-        let connection = match Self::connect_to_read(path, path) {
+        let (connection, is_sealed) = match Self::connect_to_read(path, path) {
             // A write-ahead log needs two files beside the store, which SQLite cannot create in a read-only
             // folder. If there is no log, no process is writing, and the log is not needed.
             Err(StoreError::CannotOpen { .. } | StoreError::ReadOnly(_)) if !log_of(path).exists() => {
-                Self::connect_to_read(path, &immutable(path))?
+                (Self::connect_to_read(path, &uri(path, IMMUTABLE))?, true)
             }
-            other => other?,
+            other => (other?, false),
         };
-        Self::prepared(connection, path)
+        Self::prepared(connection, path, is_sealed)
     }
 
     /// Opens a store that is closed and that no process changes any more. Takes no lock, because a network file system
@@ -85,7 +87,7 @@ impl Store {
             return Err(StoreError::Missing(path.to_owned()));
         }
         check_kind(path)?;
-        Self::prepared(Self::connect_to_read(path, &immutable(path))?, path)
+        Self::prepared(Self::connect_to_read(path, &uri(path, IMMUTABLE))?, path, true)
     }
 
     fn connect_to_read(path: &Path, address: &Path) -> Result<Connection, StoreError> {
@@ -100,8 +102,8 @@ impl Store {
         }
     }
 
-    fn prepared(connection: Connection, path: &Path) -> Result<Self, StoreError> {
-        let store = Self { connection, path: path.to_owned() };
+    fn prepared(connection: Connection, path: &Path, is_sealed: bool) -> Result<Self, StoreError> {
+        let store = Self { connection, path: path.to_owned(), is_sealed };
         // NORMAL: SQLite writes the log at each transaction and syncs it at checkpoints. The kernel keeps a
         // committed transaction even if the process ends.
         store.connection.pragma_update(None, "synchronous", "NORMAL").map_err(|e| store.failed(e))?;
@@ -120,6 +122,12 @@ impl Store {
     /// The path of the store file.
     pub fn path(&self) -> &Path {
         &self.path
+    }
+
+    /// The URI by which another connection attaches the store for reading only.
+    pub(crate) fn address(&self) -> String {
+        let access = if self.is_sealed { IMMUTABLE } else { "mode=ro" };
+        uri(&self.path, access).to_string_lossy().into_owned()
     }
 
     /// Translates an error of SQLite for this store.
@@ -176,8 +184,11 @@ pub(crate) fn log_of(path: &Path) -> PathBuf {
     name.into()
 }
 
-/// SQLite's URI for a file that no process changes. Characters that are special in URIs are escaped.
-fn immutable(path: &Path) -> PathBuf {
+/// The parameter of SQLite's URI for a file that no process changes.
+const IMMUTABLE: &str = "immutable=1";
+
+/// SQLite's URI for a file, with a parameter. Characters that are special in URIs are escaped.
+fn uri(path: &Path, parameter: &str) -> PathBuf {
     let escaped = path.to_string_lossy().replace('%', "%25").replace('?', "%3f").replace('#', "%23");
-    format!("file:{escaped}?immutable=1").into()
+    format!("file:{escaped}?{parameter}").into()
 }
