@@ -129,7 +129,7 @@ pub fn tcp(remote: &mut Remote, order: &TcpOrder, cancel: &AtomicBool) -> ProbeR
     let acknowledged = Some(acknowledged(&courses).min(order.bytes)).filter(|bytes| *bytes > 0);
     let bytes = sunk.or(acknowledged).ok_or(ProbeError::Interrupted)?;
     let (samples, last) = samples(&courses, first);
-    let (report, transfer_s) = (outcome.report, (ended - first) as f64 * 1e-9);
+    let (report, transfer_s) = (outcome.report(ended - first), (ended - first) as f64 * 1e-9);
     let segment = report.segment.unwrap_or_default();
     // IP and TCP headers, and the time stamps option (RFC 7323) if it was negotiated.
     let headers = if to.is_ipv4() { 40 } else { 60 } + if report.timestamps { 12 } else { 0 };

@@ -11,7 +11,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use netrig_bulk::{
     AssociationOrder, ByteBudget, PartObserver, PartReading, RunningTransfer, SourceOrder, Spacing,
-    StreamEnding, StreamOrder, Throttle, TransferDirection, TransferOutcome, TransferPart, pacing,
+    StreamEnding, StreamOrder, Throttle, TransferDirection, TransferPart, pacing,
 };
 use netrig_core::Rate;
 use netrig_host::{Clock, random};
@@ -250,11 +250,11 @@ impl RunningPhase {
         may: &mut dyn FnMut([u64; 2]) -> bool,
     ) -> io::Result<PhaseOutcome> {
         let begun = self.transfer.begun();
-        let TransferOutcome { mut report, parts, stopped, ended, .. } = self.transfer.end(sent_there, may)?;
+        let outcome = self.transfer.end(sent_there, may)?;
         // The wait for datagrams in flight does not count as part of the phase.
-        let stopped = Some(stopped).filter(|_| matches!(self.carrier, Carrier::Udp { .. }));
-        let lasted = lasted([begun, ended], stopped, self.lasts);
-        report.threads_ns = parts.len() as u64 * lasted;
+        let stopped = Some(outcome.stopped).filter(|_| matches!(self.carrier, Carrier::Udp { .. }));
+        let lasted = lasted([begun, outcome.ended], stopped, self.lasts);
+        let mut report = outcome.report(lasted);
         // In the protocol, only senders report their congestion control.
         let receives = |way| self.role.direction(way) == TransferDirection::Receives;
         report.congestion.take_if(|_| self.carrier.way().is_some_and(receives));
