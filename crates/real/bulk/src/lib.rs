@@ -38,7 +38,7 @@ pub use datagrams::{
 };
 pub use effort::Effort;
 pub use host::{HostCounters, HostReport, ProcessorShare};
-pub use limit::{LimitThresholds, PathDelays};
+pub use limit::{LimitThresholds, LimitingFactor, MeasuredHost, PathDelays};
 pub use losses::{LossPeriods, NOTICEABLE};
 pub use radio::{Radio, RadioReport};
 pub use report::{Datagrams, EndReport};

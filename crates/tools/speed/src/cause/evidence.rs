@@ -1,8 +1,7 @@
 //! The evidence for the limit of one direction.
 
-use netrig_bulk::{LimitThresholds, PathDelays};
+use netrig_bulk::{LimitThresholds, LimitingFactor, MeasuredHost, PathDelays};
 
-use super::limit::{LimitingFactor, MeasuredHost};
 use crate::measure::{LineCapacity, PhaseReport, SpeedReport};
 use crate::meter::{ConnectionSummary, Delays, OneWay};
 use crate::protocol::{Carrier, DataDirection, Datagrams, EndReport};

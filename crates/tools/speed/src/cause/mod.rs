@@ -9,14 +9,32 @@
 //! The computation is pure: its only input is the report.
 
 mod evidence;
-mod limit;
-mod sentence;
+
+use netrig_bulk::LimitingFactor;
+use schemars::JsonSchema;
+use serde::Serialize;
 
 use crate::measure::SpeedReport;
 use crate::protocol::DataDirection;
 use evidence::LimitEvidence;
 pub(crate) use evidence::is_by_hosts;
-pub use limit::{LimitVerdict, LimitingFactor, MeasuredHost};
+
+/// The verdict on one direction.
+#[derive(Clone, Debug, PartialEq, JsonSchema, Serialize)]
+pub struct LimitVerdict {
+    /// The direction.
+    pub way: DataDirection,
+    /// Whether the other direction was loaded at the same time.
+    pub at_once: bool,
+    /// The limit.
+    pub limit: LimitingFactor,
+    /// The limit as a sentence.
+    pub sentence: String,
+    /// The counts that prove it.
+    pub proof: String,
+    /// How to remove the limit, if possible.
+    pub advice: Option<String>,
+}
 
 /// Returns a verdict for each measured direction that was loaded alone, and for each direction that was loaded together
 /// with the other. If connections carried data, the verdict is about them, and the capacity search serves as evidence.
@@ -33,11 +51,21 @@ fn verdict(report: &SpeedReport, way: DataDirection, at_once: bool) -> Option<Li
     Some(LimitVerdict {
         way,
         at_once,
-        sentence: sentence::sentence(&limit, way, at_once),
-        proof: sentence::proof(&limit),
-        advice: sentence::advice(&limit),
+        sentence: limit.sentence(name(way, at_once)),
+        proof: limit.proof(),
+        advice: limit.advice(),
         limit,
     })
+}
+
+const fn name(way: DataDirection, at_once: bool) -> &'static str {
+    match (way, at_once) {
+        (DataDirection::Down, false) => "the download",
+        (DataDirection::Down, true) => "the download beside the upload",
+        (DataDirection::Up, false) => "the upload",
+        (DataDirection::Up, true) => "the upload beside the download",
+        (DataDirection::Both, _) => "both ways",
+    }
 }
 
 #[cfg(test)]

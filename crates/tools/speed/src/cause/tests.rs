@@ -1,6 +1,6 @@
 use std::net::{Ipv4Addr, SocketAddr};
 
-use netrig_bulk::{HostReport, ProcessorShare, RadioReport};
+use netrig_bulk::{HostReport, MeasuredHost, ProcessorShare, RadioReport};
 
 use super::*;
 use crate::measure::{LineCapacity, PhaseReport};

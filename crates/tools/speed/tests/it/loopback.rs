@@ -5,11 +5,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration as StdDuration;
 
+use netrig_bulk::LimitingFactor;
 use netrig_core::{Duration, Rate};
-
 use netrig_probe::stamp::HmacKey;
 use netrig_speed::admission::AdmissionLimits;
-use netrig_speed::cause::LimitingFactor;
 use netrig_speed::measure::{
     MeasureOrder, MeasureProgress, MeasureTask, PhaseOrder, SpeedError, SpeedReport, measure,
 };

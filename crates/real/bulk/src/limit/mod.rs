@@ -1,6 +1,10 @@
 //! Decides whether an end limited a transfer, and whether the path queued packets.
 
+mod factor;
+mod words;
+
 use crate::EndReport;
+pub use factor::{LimitingFactor, MeasuredHost};
 
 /// A thread that runs or waits for a processor for more than this share of the time is saturated.
 const BUSY: f64 = 0.85;
