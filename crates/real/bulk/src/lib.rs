@@ -17,6 +17,7 @@
 mod arrival_clock;
 mod associations;
 mod bucket;
+mod connections;
 mod datagrams;
 mod effort;
 mod host;
@@ -32,6 +33,7 @@ mod transfer;
 
 pub use associations::{AssociationOrder, Associations};
 pub use bucket::Bucket;
+pub use connections::{ConnectionCounts, ConnectionSummary};
 pub use datagrams::{
     DatagramSink, DatagramSource, RelativeDelays, SinkReading, SourceOrder, SourceReading, Spacing, Throttle,
     datagram_socket, disable_gro, shared_datagram_socket,

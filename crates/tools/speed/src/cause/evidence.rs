@@ -1,9 +1,9 @@
 //! The evidence for the limit of one direction.
 
-use netrig_bulk::{LimitThresholds, LimitingFactor, MeasuredHost, PathDelays};
+use netrig_bulk::{ConnectionSummary, LimitThresholds, LimitingFactor, MeasuredHost, PathDelays};
 
 use crate::measure::{LineCapacity, PhaseReport, SpeedReport};
-use crate::meter::{ConnectionSummary, Delays, OneWay};
+use crate::meter::{Delays, OneWay};
 use crate::protocol::{Carrier, DataDirection, Datagrams, EndReport};
 
 /// A processor that handles packets (softirq) for more than this share of the time has no time left for programs.

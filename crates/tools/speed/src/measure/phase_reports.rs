@@ -1,5 +1,6 @@
 //! Computes the report of a phase from the counts of both ends.
 
+use netrig_bulk::ConnectionSummary;
 use netrig_probe::transfer::Framework;
 
 use super::beside::PathObservations;
@@ -7,9 +8,7 @@ use super::call::CarriedPhase;
 use super::report::{LineCapacity, PhaseReport, SpeedReport};
 use crate::carry::PhaseOutcome;
 use crate::cause::is_by_hosts;
-use crate::meter::{
-    AddedDelay, ArrivalCourse, ConnectionSummary, Layers, PacketShape, RoundTrips, Series, TooShort,
-};
+use crate::meter::{AddedDelay, ArrivalCourse, Layers, PacketShape, RoundTrips, Series, TooShort};
 use crate::protocol::{Carrier, DataDirection, ECHO_LEN};
 use crate::search::FoundCapacity;
 

@@ -2,15 +2,14 @@
 
 use std::net::SocketAddr;
 
+use netrig_bulk::ConnectionSummary;
 use netrig_probe::transfer::Framework;
 use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::call::CarriedPhase;
 use crate::cause::LimitVerdict;
-use crate::meter::{
-    AddedDelay, ConnectionSummary, Delays, Layers, OneWay, RoundTrips, Series, Throughput, TooShort,
-};
+use crate::meter::{AddedDelay, Delays, Layers, OneWay, RoundTrips, Series, Throughput, TooShort};
 use crate::protocol::{Carrier, DataDirection, EndReport};
 use crate::responsiveness::Responsiveness;
 use crate::search::FoundCapacity;

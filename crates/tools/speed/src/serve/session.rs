@@ -23,7 +23,7 @@ use crate::admission::AdmissionRefusal;
 use crate::carry::{Allowance, EndRole, LiveReading, PhaseOutcome, PhaseSockets, RunningPhase};
 use crate::control::{ControlConnection, PATIENCE};
 use crate::protocol::{
-    Budget, Carrier, ConnectionCounts, DataDirection, FromServer, MOST_STREAMS, MeasurementPhase,
+    Budget, COUNTS_IN_A_FRAME, Carrier, DataDirection, FromServer, MOST_STREAMS, MeasurementPhase,
     PREAMBLE_LEN, Preamble, SPEED, SessionAction, SessionToken, SpeedSession, Violation, clock_mark,
 };
 
@@ -446,11 +446,11 @@ impl NetrigSession<'_> {
             None => PhaseOutcome::default(),
         };
         self.shared.tally.phases.fetch_add(1, Ordering::Relaxed);
-        for counted in outcome.counted.chunks(ConnectionCounts::IN_A_FRAME) {
+        for counted in outcome.counted.chunks(COUNTS_IN_A_FRAME) {
             self.control.send(&FromServer::Counted(counted.to_vec()))?;
             self.keep_on()?;
         }
-        for heard in outcome.heard.chunks(ConnectionCounts::IN_A_FRAME) {
+        for heard in outcome.heard.chunks(COUNTS_IN_A_FRAME) {
             self.control.send(&FromServer::HeardInAll(heard.to_vec()))?;
             self.keep_on()?;
         }
