@@ -3,7 +3,8 @@
 //! The caller opens the connections with its own protocol. The data consists of zeros, and the receiver discards it. At
 //! a given interval, a [`Reading`] reports the bytes transferred and the kernel's state of each connection.
 //!
-//! The caller decides how long the transfer lasts and interprets the readings.
+//! The caller decides how long the transfer lasts and interprets the readings. [`TransferEnds`] judges whether an end
+//! was the limit.
 //!
 //! Start from [`RunningTransfer`]. Each of its parts has a thread that runs [`Streams`], [`Associations`], a
 //! [`DatagramSource`] or a [`DatagramSink`].
@@ -40,7 +41,7 @@ pub use datagrams::{
 };
 pub use effort::Effort;
 pub use host::{HostCounters, HostReport, ProcessorShare};
-pub use limit::{LimitThresholds, LimitingFactor, MeasuredHost, PathDelays};
+pub use limit::{LimitingFactor, MeasuredHost, PathDelays, TransferEnds};
 pub use losses::{LossPeriods, NOTICEABLE};
 pub use radio::{Radio, RadioReport};
 pub use report::{Datagrams, EndReport};

@@ -164,6 +164,11 @@ impl LimitingFactor {
         }
     }
 
+    /// The sentence about the transfer with this name, and the proof.
+    pub fn explanation(&self, name: &str) -> String {
+        format!("{}: {}", self.sentence(name), self.proof())
+    }
+
     /// Advice on how to remove the limit, if that is possible.
     pub fn advice(&self) -> Option<String> {
         let advice = match self {

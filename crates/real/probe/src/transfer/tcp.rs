@@ -6,16 +6,17 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use netrig_bulk::{
-    ByteBudget, PartReading, PathDelays, Reading, RunningTransfer, StreamEnding, StreamOrder,
-    TransferDirection, TransferPart, connect,
+    ByteBudget, ConnectionCounts, ConnectionSummary, EndReport, MeasuredHost, PartReading, PathDelays,
+    Reading, RunningTransfer, StreamEnding, StreamOrder, TransferDirection, TransferEnds, TransferPart,
+    connect,
 };
 use netrig_core::Duration;
 use netrig_host::socket::{SocketBuilder, TcpOptions};
-use netrig_host::{HostAddress, TcpCounts, TcpInfo, monotonic_nanos};
-use netrig_stats::summary;
+use netrig_host::{HostAddress, InterruptionCounts, Precedence, TcpCounts, TcpInfo, monotonic_nanos};
+use netrig_stats::summary::mean;
 
+use super::fault;
 use super::metrics::{Framework, TcpPath};
-use super::verdict::TransferWatch;
 use crate::receiver::{LONGEST, MOST_CONNECTIONS, Remote};
 use crate::{ProbeError, ProbeResult};
 
@@ -112,7 +113,7 @@ pub fn tcp(remote: &mut Remote, order: &TcpOrder, cancel: &AtomicBool) -> ProbeR
     // The handshakes measure the round-trip time of the idle path (RFC 6349 section 3.2).
     let opening = connections.iter().filter_map(|stream| TcpInfo::read(stream).ok()?.min_rtt).min();
     let round_trip = opening.unwrap_or_else(|| remote.round_trip());
-    let (mut transfer, watch) = (RunningTransfer::begin(None), TransferWatch::start());
+    let (mut transfer, interruptions) = (RunningTransfer::begin(None), InterruptionCounts::read());
     let (first, budget) = (monotonic_nanos(), ByteBudget::new(order.bytes));
     // Each connection has a thread, which sends and also takes the samples.
     let begin = |stream| begin(&mut transfer, stream, order, &budget);
@@ -139,14 +140,23 @@ pub fn tcp(remote: &mut Remote, order: &TcpOrder, cancel: &AtomicBool) -> ProbeR
         all += &info.counts;
         all
     });
-    let trips = [mean_trip(&samples, &last), Some(round_trip.as_secs_f64())];
-    let again = counts.bytes_retransmitted as f64 / counts.bytes_sent.max(1) as f64;
+    let connections = summary(&courses, first);
+    let trips = [connections.and_then(|told| told.round_trip_s), Some(round_trip.as_secs_f64())];
+    let again = connections.and_then(|told| told.sent_again).unwrap_or(0.0);
     let ideal = path.as_ref().map(TcpPath::ideal_bytes_per_s);
     let framework = (bytes > 0 && transfer_s > 0.0)
         .then(|| Framework::of(bytes as f64 / transfer_s, ideal, again, trips));
-    let delays = PathDelays::of(trips[0], trips[1]);
-    let limits = watch.limits(&report, &last, delays);
-    let mut faults: Vec<_> = limits.into_iter().map(|limit| limit.why).collect();
+    let ends = TransferEnds {
+        sends: MeasuredHost::Client,
+        sender: &report,
+        receiver: &EndReport::default(),
+        connections: connections.as_ref(),
+        streams,
+        payload: Some(bytes as f64 * 8.0 / transfer_s),
+        delays: PathDelays::of(trips[0], trips[1]),
+    };
+    let interruptions = InterruptionCounts::read().since(&interruptions, Precedence::None, false);
+    let mut faults: Vec<_> = ends.limit().iter().map(fault).chain(interruptions.fault()).collect();
     faults.extend(framework.and_then(|framework| framework.fault()));
     faults.extend(
         interrupted.then(|| format!("the transfer was interrupted after {bytes} B of {} B", order.bytes)),
@@ -228,6 +238,21 @@ fn samples(courses: &[ConnectionReadings], first: u64) -> (Vec<TcpSample>, Vec<T
     (sampled.collect(), at(usize::MAX))
 }
 
+/// The summary of the connections of a transfer that began at `first`.
+fn summary(courses: &[ConnectionReadings], first: u64) -> Option<ConnectionSummary> {
+    let mut counted = Vec::new();
+    for (course, stream) in courses.iter().zip(0..) {
+        counted.push(ConnectionCounts { stream, ..ConnectionCounts::default() });
+        let readings = course.lock().unwrap_or_else(PoisonError::into_inner);
+        counted.extend(readings.iter().map(|reading| ConnectionCounts {
+            at_ns: reading.at - first,
+            stream,
+            ..(&reading.connections[0]).into()
+        }));
+    }
+    ConnectionSummary::of(&counted, 0.0)
+}
+
 /// Waits until all connections are closed, and checks that all bytes arrived.
 fn all_sunk(remote: &mut Remote, sent: u64) -> ProbeResult<u64> {
     let bytes = remote.sunk()?;
@@ -242,21 +267,6 @@ fn windows(infos: &[TcpInfo]) -> u64 {
     infos.iter().map(|info| info.window).sum()
 }
 
-/// The mean smoothed round-trip time during a transfer, s. If the transfer was too short for samples, the value at its
-/// end.
-fn mean_trip(samples: &[TcpSample], last: &[TcpInfo]) -> Option<f64> {
-    let watched: Vec<f64> = samples.iter().filter_map(|sample| sample.srtt_s).collect();
-    if watched.is_empty() { mean(last.iter().filter_map(srtt_s).collect()) } else { mean(watched) }
-}
-
-fn mean(values: Vec<f64>) -> Option<f64> {
-    (!values.is_empty()).then(|| summary::mean(&values))
-}
-
-fn srtt_s(info: &TcpInfo) -> Option<f64> {
-    info.srtt.map(Duration::as_secs_f64)
-}
-
 /// Opens one connection.
 fn open(local: SocketAddr, to: SocketAddr, order: &TcpOrder, cancel: &AtomicBool) -> ProbeResult<TcpStream> {
     let socket = SocketBuilder::tcp(&order.options, order.dscp, HostAddress::from(local).at(0))?.bound()?;
@@ -267,11 +277,12 @@ fn open(local: SocketAddr, to: SocketAddr, order: &TcpOrder, cancel: &AtomicBool
 }
 
 fn sample(infos: &[TcpInfo], at_ns: u64) -> TcpSample {
+    let trips: Vec<f64> = infos.iter().filter_map(|info| Some(info.srtt?.as_secs_f64())).collect();
     TcpSample {
         at_s: at_ns as f64 * 1e-9,
         cwnd: infos.iter().map(|info| info.cwnd).sum(),
         flight: infos.iter().map(|info| info.flight).sum(),
-        srtt_s: mean(infos.iter().filter_map(srtt_s).collect()),
+        srtt_s: (!trips.is_empty()).then(|| mean(&trips)),
         delivery_bytes_per_s: infos.iter().map(|info| info.delivery_rate).sum(),
         sent_again: infos.iter().map(|info| info.counts.bytes_retransmitted).sum(),
         window: windows(infos),
