@@ -4,37 +4,16 @@
 //! queue. A policer drops packets without a queue. The kernel counts the time for which a window or a send buffer
 //! limited the sender. A busy processor makes a thread wait, and a full socket buffer drops datagrams. [`verdicts`]
 //! checks the limits one after the other. A limit that can also cause the symptoms of others is checked before them. If
-//! none is conclusive, the verdict is [`LimitingFactor::Unknown`].
+//! none is conclusive, the verdict is [`Unknown`](netrig_bulk::LimitingFactor::Unknown).
 //!
 //! The computation is pure: its only input is the report.
 
 mod evidence;
 
-use netrig_bulk::LimitingFactor;
-use schemars::JsonSchema;
-use serde::Serialize;
-
-use crate::measure::SpeedReport;
+use crate::measure::{LimitVerdict, SpeedReport};
 use crate::protocol::DataDirection;
 use evidence::LimitEvidence;
 pub(crate) use evidence::is_by_hosts;
-
-/// The verdict on one direction.
-#[derive(Clone, Debug, PartialEq, JsonSchema, Serialize)]
-pub struct LimitVerdict {
-    /// The direction.
-    pub way: DataDirection,
-    /// Whether the other direction was loaded at the same time.
-    pub at_once: bool,
-    /// The limit.
-    pub limit: LimitingFactor,
-    /// The limit as a sentence.
-    pub sentence: String,
-    /// The counts that prove it.
-    pub proof: String,
-    /// How to remove the limit, if possible.
-    pub advice: Option<String>,
-}
 
 /// Returns a verdict for each measured direction that was loaded alone, and for each direction that was loaded together
 /// with the other. If connections carried data, the verdict is about them, and the capacity search serves as evidence.

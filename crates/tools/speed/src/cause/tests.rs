@@ -1,6 +1,6 @@
 use std::net::{Ipv4Addr, SocketAddr};
 
-use netrig_bulk::{ConnectionSummary, HostReport, MeasuredHost, ProcessorShare, RadioReport};
+use netrig_bulk::{ConnectionSummary, HostReport, LimitingFactor, MeasuredHost, ProcessorShare, RadioReport};
 
 use super::*;
 use crate::measure::{LineCapacity, PhaseReport};

@@ -23,5 +23,5 @@ pub use measurement::{MeasureOrder, MeasureTask, measure};
 pub use probing::Probing;
 pub use progress::MeasureProgress;
 pub use quick::{QuickMeasurement, measure_quickly, quick_round_trip};
-pub use report::{LineCapacity, PhaseReport, SpeedReport};
+pub use report::{LimitVerdict, LineCapacity, PhaseReport, SpeedReport};
 pub use searching::SearchTask;
