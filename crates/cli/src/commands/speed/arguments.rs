@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use clap::{Args, Subcommand, ValueEnum};
 use netrig_core::{Duration, Rate};
 use netrig_host::ConnectionLimits;
+use netrig_speed::admission::AdmissionLimits;
 use netrig_speed::request::{SpeedServerSettings, SpeedSettings};
 
 use crate::commands::probe::{KeyPlace, Target};
@@ -66,6 +67,8 @@ pub struct Serve {
     pub keys: Option<PathBuf>,
     #[command(flatten)]
     pub server: Typed<SpeedServerSettings>,
+    #[command(flatten)]
+    pub limits: Typed<AdmissionLimits>,
     #[command(flatten)]
     pub connections: Typed<ConnectionLimits>,
     /// At the end, print one JSON document about the sessions

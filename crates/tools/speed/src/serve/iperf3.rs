@@ -156,11 +156,11 @@ impl<'a> Iperf3Session<'a> {
         shared: &'a ServedConnection,
     ) -> Result<Self, Iperf3Error> {
         socket.set_nodelay(true)?;
-        let seconds = (shared.limits.lasts - AROUND).as_nanos() / 1_000_000_000;
+        let seconds = (shared.limits.max_time - AROUND).as_nanos() / 1_000_000_000;
         let limits = TestLimits {
             time: seconds.try_into().unwrap_or(u32::MAX).max(1),
             streams: 2 * MOST_STREAMS,
-            rate: shared.limits.rate.map(Rate::bits_per_s),
+            rate: shared.limits.max_rate.map(Rate::bits_per_s),
         };
         Ok(Self {
             shared,

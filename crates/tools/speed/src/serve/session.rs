@@ -251,7 +251,7 @@ impl NetrigSession<'_> {
                 return Err(SessionError::Ending);
             }
         }
-        let (lasts_ns, bytes) = (slot.left().as_nanos(), self.shared.limits.bytes);
+        let (lasts_ns, bytes) = (slot.left().as_nanos(), self.shared.limits.max_size.bytes());
         let token = SessionToken(random().map_err(SessionError::Carrying)?);
         let arrivals = self.shared.sessions.open(token, self.peer.ip(), 2 * u32::from(MOST_STREAMS));
         self.registration = Some(SessionRegistration { token, arrivals });
@@ -357,7 +357,7 @@ impl NetrigSession<'_> {
         };
         // One byte more than the budget is allowed, so that a session that exceeds it is detected.
         let had: u64 = self.carried.iter().sum();
-        let bytes = Some(self.shared.limits.bytes.saturating_sub(had).saturating_add(1));
+        let bytes = Some(self.shared.limits.max_size.bytes().saturating_sub(had).saturating_add(1));
         let allowance = Allowance { rate: self.slot.as_ref().and_then(Slot::held_to), bytes };
         let carrying = RunningPhase::begin(&current.phase, EndRole::Server, sockets, allowance);
         current.carrying = Some(carrying.map_err(SessionError::Carrying)?);

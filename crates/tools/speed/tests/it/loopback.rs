@@ -66,7 +66,7 @@ fn loopback_addresses() -> Vec<IpAddr> {
 /// Runs a measurement with a server at this address. Returns its report.
 fn measured_at(listen: IpAddr, phases: Vec<PhaseOrder>) -> SpeedReport {
     let report = serving(
-        |order| ServerOrder { listen: vec![(listen, 0).into()], ..order },
+        |order| ServerOrder { settings: common::listening_at(listen), ..order },
         |server, _| measured(server, phases).unwrap(),
     );
     assert!(!report.partial);
@@ -162,9 +162,9 @@ fn associations_carry_data_each_way_and_both() {
 /// server as the limit.
 #[test]
 fn who_is_held_to_a_rate_hears_that_it_is_the_servers() {
-    let rate = Some(Rate::from_bits_per_s(40_000_000));
+    let max_rate = Some(Rate::from_bits_per_s(40_000_000));
     let limits = |order: ServerOrder| {
-        let limits = AdmissionLimits { sessions: 2, rate, ..order.limits };
+        let limits = AdmissionLimits { sessions: 2, max_rate, ..order.limits };
         ServerOrder { limits, ..order }
     };
     let long = |carrier| PhaseOrder { lasts: Duration::from_millis(2500), ..phase(carrier) };
@@ -202,7 +202,7 @@ fn who_has_not_the_key_measures_nothing() {
 
 #[test]
 fn a_server_for_anybody_must_be_told_so() {
-    let order = ServerOrder { listen: vec![(Ipv4Addr::UNSPECIFIED, 0).into()], ..common::order(1) };
+    let order = ServerOrder { settings: common::listening_at(Ipv4Addr::UNSPECIFIED), ..common::order(1) };
     let error = Server::open(order).err().unwrap().to_string();
     assert!(error.starts_with("0.0.0.0 can be reached from other hosts: give a key"), "{error}");
 }
@@ -213,7 +213,7 @@ fn a_server_for_anybody_must_be_told_so() {
 fn who_comes_second_waits() {
     serving(
         |order| ServerOrder {
-            limits: AdmissionLimits { sessions: 1, per_household: 1, ..order.limits },
+            limits: AdmissionLimits { sessions: 1, per_address: 1, ..order.limits },
             ..order
         },
         |server, tally| {
@@ -242,7 +242,7 @@ fn who_comes_second_waits() {
 fn a_client_is_let_in_for_no_more_than_the_server_gives() {
     let rate = |mbit: u64| Some(Rate::from_bits_per_s(mbit * 1_000_000));
     serving(
-        |order| ServerOrder { limits: AdmissionLimits { rate: rate(10), ..order.limits }, ..order },
+        |order| ServerOrder { limits: AdmissionLimits { max_rate: rate(10), ..order.limits }, ..order },
         |server, _| {
             let mut order = order(server, Vec::new());
             order.call.rate = rate(11);

@@ -7,7 +7,7 @@ use std::process::{Child, Command, Stdio};
 use std::sync::atomic::AtomicBool;
 use std::time::Duration as StdDuration;
 
-use netrig_core::{Duration, Rate};
+use netrig_core::{Duration, Rate, Size};
 
 use netrig_speed::admission::AdmissionLimits;
 use netrig_speed::flows::{self, TestError, TestOrder, TestOutcome};
@@ -17,11 +17,12 @@ use netrig_speed::iperf3::{
 };
 use netrig_speed::measure::{Iperf3Order, PhaseEvent, PhaseOrder, SpeedCall, measure_iperf3};
 use netrig_speed::protocol::{Carrier, DataDirection, DatagramLoad};
+use netrig_speed::request::SpeedServerSettings;
 use netrig_speed::serve::{ClientProtocol, ServerOrder};
 use netrig_test_support::{has, skip_unless};
 use serde_json::Value;
 
-use crate::common::{call_order, order, serving, until};
+use crate::common::{call_order, listening_at, order, serving, until};
 
 /// The modes of a test, each as arguments of iperf3 and as netrig's parameters.
 fn modes() -> Vec<(&'static str, TestParameters)> {
@@ -234,8 +235,8 @@ fn ten_use_one_port_at_once() {
 fn its_client_prints_why_it_is_refused() {
     skip_unless!(has("iperf3"));
     let limits = AdmissionLimits {
-        lasts: Duration::from_secs(60),
-        rate: Some(Rate::from_bits_per_s(1_000_000_000)),
+        max_time: Duration::from_secs(60),
+        max_rate: Some(Rate::from_bits_per_s(1_000_000_000)),
         ..order(1).limits
     };
     let refused = |address: SocketAddr, arguments: &str, words: &str| {
@@ -255,7 +256,7 @@ fn its_client_prints_why_it_is_refused() {
         let refusals = server.tally().refusals();
         assert_eq!(refusals.get(&(ClientProtocol::Iperf3, "busy")), Some(&1), "{refusals:?}");
     });
-    let much = AdmissionLimits { bytes: 2_000_000, ..order(1).limits };
+    let much = AdmissionLimits { max_size: Size::from_bytes(2_000_000), ..order(1).limits };
     serving(ServerOrder { limits: much, ..order(1) }, |address, server| {
         for arguments in ["-t 20", "-t 20 -R", "-t 20 -u -b 100M", "-t 20 -u -b 100M -R"] {
             refused(address, arguments, "larger than server limit");
@@ -274,7 +275,7 @@ fn its_client_has_no_key() {
         eprintln!("skipped: needs an address beside those of loopback");
         return;
     };
-    let closed = ServerOrder { listen: vec![(address, 0).into()], keys: key.clone().into(), ..order(4) };
+    let closed = ServerOrder { settings: listening_at(address), keys: key.clone().into(), ..order(4) };
     serving(closed, |address, server| {
         let error =
             run(address, &TestParameters { time: 1, ..TestParameters::default() }).unwrap_err().to_string();
@@ -283,16 +284,12 @@ fn its_client_has_no_key() {
         until("it is counted", || !server.tally().failures().is_empty());
         assert_eq!(server.tally().failures().get("a client of iperf3, which cannot prove a key"), Some(&1));
     });
-    let open = ServerOrder {
-        listen: vec![(address, 0).into()],
-        iperf3: vec![(Ipv4Addr::UNSPECIFIED, 0).into()],
-        keys: key.into(),
-        open: true,
-        ..order(4)
-    };
+    let free = TcpListener::bind((address, 0)).and_then(|listener| listener.local_addr()).unwrap().port();
+    let settings = SpeedServerSettings { iperf3_port: Some(free), open: true, ..listening_at(address) };
+    let open = ServerOrder { settings, keys: key.into(), ..order(4) };
     serving(open, |_, server| {
-        let at = SocketAddr::new(address.into(), server.addresses()[1].port());
-        let tested = run(at, &TestParameters { time: 1, ..TestParameters::default() }).unwrap();
+        let tested =
+            run(server.addresses()[1], &TestParameters { time: 1, ..TestParameters::default() }).unwrap();
         assert!(tested.error.is_none(), "{tested:?}");
     });
 }
