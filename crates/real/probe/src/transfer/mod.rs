@@ -10,7 +10,7 @@ pub use ftp::transfer as session;
 pub use ftp::{FtpOrder, FtpReport, converse, ftp};
 pub use metrics::{Framework, TcpPath};
 pub use settings::TransferSettings;
-pub use tcp::{TcpOrder, TcpReport, TcpSample, tcp};
+pub use tcp::{TcpReport, TcpSample, tcp};
 
 use netrig_bulk::LimitingFactor;
 

@@ -11,34 +11,18 @@ use netrig_bulk::{
     connect,
 };
 use netrig_core::Duration;
-use netrig_host::socket::{SocketBuilder, TcpOptions};
+use netrig_host::socket::SocketBuilder;
 use netrig_host::{HostAddress, InterruptionCounts, Precedence, TcpCounts, TcpInfo, monotonic_nanos};
 use netrig_stats::summary::mean;
 
 use super::fault;
 use super::metrics::{Framework, TcpPath};
+use super::settings::TransferSettings;
 use crate::receiver::{LONGEST, MOST_CONNECTIONS, Remote};
 use crate::{ProbeError, ProbeResult};
 
 /// Time-out of a connection attempt.
 const CONNECT_PATIENCE: Duration = Duration::from_secs(10);
-
-/// Settings of a transfer.
-#[derive(Clone, Debug)]
-pub struct TcpOrder {
-    /// Application bytes of all connections together.
-    pub bytes: u64,
-    /// Number of connections, 1 to [`MOST_CONNECTIONS`].
-    pub streams: u16,
-    /// Options of the sockets.
-    pub options: TcpOptions,
-    /// DSCP of the packets, below 64.
-    pub dscp: u8,
-    /// Highest rate of the path, bits of IP packets per second, if known.
-    pub bottleneck_bits_per_s: Option<f64>,
-    /// Interval of the TCP_INFO samples.
-    pub sample_every: Duration,
-}
 
 /// A sample over all connections.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -100,34 +84,34 @@ pub struct TcpReport {
     pub interrupted: bool,
 }
 
-/// Sends the bytes of an order to a receiver.
+/// Sends data to a receiver.
 ///
 /// Fails if the receiver or a socket fails, if the receiver got a different number of bytes, or if `cancel` was set
 /// before any byte arrived.
-pub fn tcp(remote: &mut Remote, order: &TcpOrder, cancel: &AtomicBool) -> ProbeResult<TcpReport> {
-    let streams = order.streams.clamp(1, MOST_CONNECTIONS);
+pub fn tcp(remote: &mut Remote, settings: &TransferSettings, cancel: &AtomicBool) -> ProbeResult<TcpReport> {
+    let (streams, asked) = (settings.streams.clamp(1, MOST_CONNECTIONS), settings.tcp_bytes());
     let to = remote.sink(streams, LONGEST)?;
     let begun = monotonic_nanos();
     let connections =
-        (0..streams).map(|_| open(remote.local()?, to, order, cancel)).collect::<Result<Vec<_>, _>>()?;
+        (0..streams).map(|_| open(remote.local()?, to, settings, cancel)).collect::<Result<Vec<_>, _>>()?;
     // The handshakes measure the round-trip time of the idle path (RFC 6349 section 3.2).
     let opening = connections.iter().filter_map(|stream| TcpInfo::read(stream).ok()?.min_rtt).min();
     let round_trip = opening.unwrap_or_else(|| remote.round_trip());
     let (mut transfer, interruptions) = (RunningTransfer::begin(None), InterruptionCounts::read());
-    let (first, budget) = (monotonic_nanos(), ByteBudget::new(order.bytes));
+    let (first, budget) = (monotonic_nanos(), ByteBudget::new(asked));
     // Each connection has a thread, which sends and also takes the samples.
-    let begin = |stream| begin(&mut transfer, stream, order, &budget);
+    let begin = |stream| begin(&mut transfer, stream, settings.sample_every, &budget);
     let courses = connections.into_iter().map(begin).collect::<io::Result<Vec<_>>>();
     let courses = courses.map_err(ProbeError::kernel("thread"))?;
     while !cancel.load(Ordering::Relaxed) && !transfer.is_over() && !remote.has_reply()? {}
     let interrupted = cancel.load(Ordering::Relaxed);
-    if !interrupted && transfer.is_over() && acknowledged(&courses) < order.bytes {
+    if !interrupted && transfer.is_over() && acknowledged(&courses) < asked {
         return Err(ProbeError::kernel("send")(io::ErrorKind::ConnectionAborted.into()));
     }
-    let sunk = if interrupted { None } else { Some(all_sunk(remote, order.bytes)?) };
+    let sunk = if interrupted { None } else { Some(all_sunk(remote, asked)?) };
     let ended = monotonic_nanos();
     let outcome = transfer.end(None, &mut |_| true).map_err(ProbeError::kernel("send"))?;
-    let acknowledged = Some(acknowledged(&courses).min(order.bytes)).filter(|bytes| *bytes > 0);
+    let acknowledged = Some(acknowledged(&courses).min(asked)).filter(|bytes| *bytes > 0);
     let bytes = sunk.or(acknowledged).ok_or(ProbeError::Interrupted)?;
     let (samples, last) = samples(&courses, first);
     let (report, transfer_s) = (outcome.report(ended - first), (ended - first) as f64 * 1e-9);
@@ -135,7 +119,7 @@ pub fn tcp(remote: &mut Remote, order: &TcpOrder, cancel: &AtomicBool) -> ProbeR
     // IP and TCP headers, and the time stamps option (RFC 7323) if it was negotiated.
     let headers = if to.is_ipv4() { 40 } else { 60 } + if report.timestamps { 12 } else { 0 };
     let path = |bottleneck_bits_per_s| TcpPath { round_trip, bottleneck_bits_per_s, segment, headers };
-    let path = order.bottleneck_bits_per_s.map(path);
+    let path = settings.bottleneck.map(|rate| path(rate.bits_per_s() as f64));
     let counts = last.iter().fold(TcpCounts::default(), |mut all, info| {
         all += &info.counts;
         all
@@ -158,9 +142,7 @@ pub fn tcp(remote: &mut Remote, order: &TcpOrder, cancel: &AtomicBool) -> ProbeR
     let interruptions = InterruptionCounts::read().since(&interruptions, Precedence::None, false);
     let mut faults: Vec<_> = ends.limit().iter().map(fault).chain(interruptions.fault()).collect();
     faults.extend(framework.and_then(|framework| framework.fault()));
-    faults.extend(
-        interrupted.then(|| format!("the transfer was interrupted after {bytes} B of {} B", order.bytes)),
-    );
+    faults.extend(interrupted.then(|| format!("the transfer was interrupted after {bytes} B of {asked} B")));
     let windows = samples.iter().map(|sample| sample.window).chain([windows(&last)]);
     Ok(TcpReport {
         bytes,
@@ -190,12 +172,12 @@ type ConnectionReadings = Arc<Mutex<Vec<Reading>>>;
 fn begin(
     transfer: &mut RunningTransfer,
     socket: TcpStream,
-    order: &TcpOrder,
+    every: Duration,
     budget: &ByteBudget,
 ) -> io::Result<ConnectionReadings> {
     let order = StreamOrder {
         direction: TransferDirection::Sends,
-        every: order.sample_every,
+        every,
         bytes: Some(budget.clone()),
         pacing: None,
         window: None,
@@ -268,8 +250,14 @@ fn windows(infos: &[TcpInfo]) -> u64 {
 }
 
 /// Opens one connection.
-fn open(local: SocketAddr, to: SocketAddr, order: &TcpOrder, cancel: &AtomicBool) -> ProbeResult<TcpStream> {
-    let socket = SocketBuilder::tcp(&order.options, order.dscp, HostAddress::from(local).at(0))?.bound()?;
+fn open(
+    local: SocketAddr,
+    to: SocketAddr,
+    settings: &TransferSettings,
+    cancel: &AtomicBool,
+) -> ProbeResult<TcpStream> {
+    let local = HostAddress::from(local).at(0);
+    let socket = SocketBuilder::tcp(&settings.options(), settings.dscp.0, local)?.bound()?;
     connect(socket, to, CONNECT_PATIENCE, cancel).map_err(|source| match source.kind() {
         io::ErrorKind::Interrupted => ProbeError::Interrupted,
         _ => ProbeError::Connect { target: to, source },
