@@ -6,13 +6,11 @@ use std::time::{Duration as StdDuration, Instant};
 
 use netrig_core::Duration;
 
-use super::beside::PathObservations;
 use super::call::{CarriedPhase, PhaseOrder};
-use super::phase_reports;
+use super::phase_reports::{self, CompletedTask};
 use super::progress::MeasureProgress;
 use super::report::SpeedReport;
 use crate::carry::PhaseOutcome;
-use crate::cause;
 use crate::flows::{self, StreamFindings, StreamMark, StreamRecord, TestError, TestOrder, TestOutcome};
 use crate::iperf3::{
     CpuUse, SessionError, StreamPath, StreamTotals, TestDirection, TestDocument, TestParameters, TestResults,
@@ -58,7 +56,7 @@ pub fn measure_iperf3(
     cancel: &AtomicBool,
     progress: &mut dyn FnMut(MeasureProgress),
 ) -> Result<(SpeedReport, Vec<TestDocument>), Iperf3Error> {
-    let (mut carriages, mut documents): (Vec<CarriedPhase>, _) = (Vec::new(), Vec::new());
+    let (mut done, mut documents) = (Vec::new(), Vec::new());
     let (mut client, mut broken) = (order.server, None);
     for (place, phase) in order.phases.iter().enumerate() {
         progress(MeasureProgress::Task(place));
@@ -72,7 +70,7 @@ pub fn measure_iperf3(
         });
         let tested = match tested {
             Ok(tested) => tested,
-            Err(error) if carriages.is_empty() => return Err(error.into()),
+            Err(error) if done.is_empty() => return Err(error.into()),
             // Earlier results are kept.
             Err(error) => {
                 broken = Some(error.to_string());
@@ -81,13 +79,14 @@ pub fn measure_iperf3(
         };
         client = tested.ends[0];
         broken = tested.error.as_ref().map(ToString::to_string);
-        carriages.push(carriage(&tested, phase, place as u32 + 1));
+        let carriage = carriage(&tested, phase, place as u32 + 1);
+        done.push(CompletedTask { carriage, found: None });
         documents.push(tested.document());
         if broken.is_some() {
             break;
         }
     }
-    Ok((told(order.server, client, carriages, broken), documents))
+    Ok((phase_reports::report([client, order.server], done, None, None, broken), documents))
 }
 
 /// Runs a test. The server may still be busy with the previous test, so the connection is retried.
@@ -108,37 +107,6 @@ fn test_when_free(
             done => return done,
         }
     }
-}
-
-fn told(
-    server: SocketAddr,
-    client: SocketAddr,
-    carriages: Vec<CarriedPhase>,
-    broken: Option<String>,
-) -> SpeedReport {
-    let v4 = server.is_ipv4();
-    let nothing = PathObservations::nothing();
-    let phases =
-        carriages.iter().flat_map(|carriage| phase_reports::phases(carriage, None, &nothing, v4)).collect();
-    let mut report = SpeedReport {
-        format: SpeedReport::FORMAT,
-        server,
-        client,
-        idle: None,
-        idle_ways: None,
-        phases,
-        after: None,
-        after_ways: None,
-        no_ways: None,
-        held_to: None,
-        verdicts: Vec::new(),
-        partial: broken.is_some() || carriages.iter().any(|carriage| carriage.cut_short),
-        broken,
-        carriages,
-    };
-    phase_reports::complete(&mut report);
-    report.verdicts = cause::verdicts(&report);
-    report
 }
 
 /// The parameters for a phase.

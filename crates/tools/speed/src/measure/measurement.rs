@@ -6,15 +6,13 @@ use netrig_core::{Duration, Rate};
 use netrig_host::monotonic_nanos;
 
 use super::beside::PathObserver;
-use super::call::{CallOrder, CarriedPhase, PhaseEvent, PhaseOrder, SpeedCall};
+use super::call::{CallOrder, PhaseEvent, PhaseOrder, SpeedCall};
 use super::error::SpeedError;
-use super::phase_reports;
+use super::phase_reports::{self, CompletedTask};
 use super::progress::{MeasureProgress, tell};
 use super::report::SpeedReport;
 use super::searching::{SearchTask, Searching};
-use crate::cause;
 use crate::protocol::{Carrier, DataDirection};
-use crate::search::FoundCapacity;
 
 /// The order of a measurement.
 #[derive(Clone, Debug)]
@@ -40,22 +38,6 @@ pub enum MeasureTask {
     Carry(PhaseOrder),
     /// Searches for the capacity of the line.
     Search(SearchTask),
-}
-
-/// A finished task. For a search, `found` has its result and whether the search finished.
-struct CompletedTask {
-    carriage: CarriedPhase,
-    found: Option<(FoundCapacity, bool)>,
-}
-
-impl CompletedTask {
-    /// Whether any data arrived.
-    fn has_carried(&self) -> bool {
-        let ends = || [&self.carriage.near, &self.carriage.far].into_iter();
-        let streams = ends().flat_map(|end| &end.counted).map(|counted| counted.received);
-        let datagrams = ends().flat_map(|end| &end.heard).map(|heard| heard.bytes);
-        streams.chain(datagrams).any(|bytes| bytes > 0)
-    }
 }
 
 impl MeasureOrder {
@@ -117,33 +99,7 @@ pub fn measure(
             None
         }
     };
-    let partial = broken.is_some() || done.iter().any(|done| done.carriage.cut_short);
-    let idle = |at: Option<&CompletedTask>| {
-        at.filter(|done| done.carriage.phase.carrier == Carrier::Idle).map(|done| done.carriage.span)
-    };
-    let (before, after) = (idle(done.first()), idle(done.get(1..).and_then(<[CompletedTask]>::last)));
-    let reports =
-        |done: &CompletedTask| phase_reports::phases(&done.carriage, done.found, &watched, server.is_ipv4());
-    let mut report = SpeedReport {
-        format: SpeedReport::FORMAT,
-        server,
-        client,
-        idle: before.and_then(|span| watched.delays(span, 0.0)),
-        idle_ways: before.and_then(|span| watched.ways(span, 0.0)),
-        phases: done.iter().flat_map(reports).collect(),
-        after: after.and_then(|span| watched.delays(span, 0.0)),
-        after_ways: after.and_then(|span| watched.ways(span, 0.0)),
-        no_ways: watched.no_ways(),
-        held_to,
-        verdicts: Vec::new(),
-        partial,
-        broken,
-        carriages: Vec::new(),
-    };
-    phase_reports::complete(&mut report);
-    report.verdicts = cause::verdicts(&report);
-    report.carriages = done.into_iter().map(|done| done.carriage).collect();
-    Ok(report)
+    Ok(phase_reports::report([client, server], done, Some(&watched), held_to, broken))
 }
 
 /// Runs the tasks in order, between two idle phases, until one ends early.
