@@ -14,8 +14,9 @@ pub use self::readings::{
     TestRole, UdpReadings,
 };
 use self::rows::{JsonEnd, JsonInterval, interval_rows};
-use super::parameters::{TestDirection, TestTransport};
+use super::parameters::TestTransport;
 use super::results::ServerOutput;
+use crate::protocol::DataDirection;
 
 #[derive(Serialize)]
 struct JsonDocument<'a> {
@@ -158,7 +159,7 @@ impl TestDocument {
                 duration: asked.time,
                 bytes: asked.bytes,
                 blocks: asked.blocks,
-                reverse: (asked.direction == TestDirection::Download).into(),
+                reverse: (asked.direction == DataDirection::Down).into(),
                 tos: asked.tos,
                 target_bitrate: asked.rate,
             },

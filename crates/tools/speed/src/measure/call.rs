@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration as StdDuration, Instant as StdInstant};
 
-use netrig_bulk::{connect, datagram_socket};
+use netrig_bulk::{MeasuredHost, connect, datagram_socket};
 use netrig_core::{Duration, Rate};
 use netrig_host::socket::{Buffers, SocketBuilder, TcpOptions};
 use netrig_host::{HostAddress, TcpCounts, TcpInfo, monotonic_nanos, shown_up_to};
@@ -17,7 +17,7 @@ use rustls::pki_types::ServerName;
 
 use super::error::SpeedError;
 use crate::admission::AdmissionRefusal;
-use crate::carry::{Allowance, EndRole, LiveReading, PhaseOutcome, PhaseSockets, RunningPhase};
+use crate::carry::{Allowance, LiveReading, PhaseOutcome, PhaseSockets, RunningPhase};
 use crate::control::{ControlConnection, PATIENCE, request_datagrams};
 use crate::meter::ArrivalCourse;
 use crate::protocol::{
@@ -277,7 +277,7 @@ impl SpeedCall {
         self.wait_for(&FromServer::Ready)?;
         let sockets = self.open(&phase)?;
         // Receivers must run before data are sent.
-        let carrying = RunningPhase::begin(&phase, EndRole::Client, sockets, Allowance::default());
+        let carrying = RunningPhase::begin(&phase, MeasuredHost::Client, sockets, Allowance::default());
         let carrying = carrying.map_err(SpeedError::Carrying)?;
         self.control.send(&FromClient::Begin)?;
         self.wait_for(&FromServer::Begun)?;

@@ -13,8 +13,7 @@ use super::report::SpeedReport;
 use crate::carry::PhaseOutcome;
 use crate::flows::{self, StreamFindings, StreamMark, StreamRecord, TestError, TestOrder, TestOutcome};
 use crate::iperf3::{
-    CpuUse, SessionError, StreamPath, StreamTotals, TestDirection, TestDocument, TestParameters, TestResults,
-    TestRole,
+    CpuUse, SessionError, StreamPath, StreamTotals, TestDocument, TestParameters, TestResults, TestRole,
 };
 use crate::iperf3::{StreamReadings, TcpReadings, TestTransport, UdpReadings, stream_id};
 use crate::protocol::{
@@ -61,7 +60,7 @@ pub fn measure_iperf3(
     for (place, phase) in order.phases.iter().enumerate() {
         progress(MeasureProgress::Task(place));
         let asked = asked(phase)?;
-        let receives = asked.direction.downloads();
+        let receives = asked.direction != DataDirection::Up;
         let way = if receives { DataDirection::Down } else { DataDirection::Up };
         let (server, host) = (order.server, order.host.clone());
         let test = TestOrder { server, host, asked, every: phase.every };
@@ -111,25 +110,20 @@ fn test_when_free(
 
 /// The parameters for a phase.
 fn asked(phase: &PhaseOrder) -> Result<TestParameters, Iperf3Error> {
-    let direction = |way: &DataDirection| match way {
-        DataDirection::Up => TestDirection::Upload,
-        DataDirection::Down => TestDirection::Download,
-        DataDirection::Both => TestDirection::Both,
-    };
     // iperf3 supports only whole seconds.
     let time = phase.lasts.as_nanos().div_ceil(1_000_000_000).try_into().unwrap_or(u32::MAX);
     let every = TestParameters { time, ..TestParameters::default() };
     match &phase.carrier {
         Carrier::Idle => Err(Iperf3Error::Carrier("idle path")),
         Carrier::Tcp { way, streams, congestion } => Ok(TestParameters {
-            direction: direction(way),
+            direction: *way,
             parallel: (*streams).into(),
             congestion: congestion.clone(),
             ..every
         }),
         Carrier::Udp { way, size, load: DatagramLoad::Fixed { bits_per_s } } => Ok(TestParameters {
             transport: TestTransport::Udp,
-            direction: direction(way),
+            direction: *way,
             len: (*size).into(),
             rate: *bits_per_s,
             ..every

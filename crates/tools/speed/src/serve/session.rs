@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::Receiver;
 use std::time::{Duration as StdDuration, Instant as StdInstant};
 
+use netrig_bulk::MeasuredHost;
 use netrig_core::{Duration, Instant, Rate};
 use netrig_host::frames::FrameError;
 use netrig_host::{SlotRefusal, random};
@@ -20,7 +21,7 @@ use super::shared::{ServedConnection, ServerShared};
 use super::slot::{BudgetExceeded, Slot};
 use super::tally::{ClientProtocol, ServiceFailure};
 use crate::admission::AdmissionRefusal;
-use crate::carry::{Allowance, EndRole, LiveReading, PhaseOutcome, PhaseSockets, RunningPhase};
+use crate::carry::{Allowance, LiveReading, PhaseOutcome, PhaseSockets, RunningPhase};
 use crate::control::{ControlConnection, PATIENCE};
 use crate::protocol::{
     Budget, COUNTS_IN_A_FRAME, Carrier, DataDirection, FromServer, MOST_STREAMS, MeasurementPhase,
@@ -359,7 +360,7 @@ impl NetrigSession<'_> {
         let had: u64 = self.carried.iter().sum();
         let bytes = Some(self.shared.limits.max_size.bytes().saturating_sub(had).saturating_add(1));
         let allowance = Allowance { rate: self.slot.as_ref().and_then(Slot::held_to), bytes };
-        let carrying = RunningPhase::begin(&current.phase, EndRole::Server, sockets, allowance);
+        let carrying = RunningPhase::begin(&current.phase, MeasuredHost::Server, sockets, allowance);
         current.carrying = Some(carrying.map_err(SessionError::Carrying)?);
         current.ends = now + current.phase.lasts() + SLACK;
         Ok(self.control.send_within(&FromServer::Begun, LISTENING)?)

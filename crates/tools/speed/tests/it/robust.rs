@@ -13,7 +13,7 @@ use netrig_probe::stamp::HmacKey;
 use netrig_speed::admission::AdmissionLimits;
 use netrig_speed::carry::LiveReading;
 use netrig_speed::flows::{self, TestOrder};
-use netrig_speed::iperf3::{TestDirection, TestParameters};
+use netrig_speed::iperf3::TestParameters;
 use netrig_speed::measure::{CallOrder, PhaseEvent, PhaseOrder, SpeedCall, SpeedError};
 use netrig_speed::protocol::{Carrier, DataDirection, DatagramLoad, EchoDatagram, Keyring, Preamble};
 use netrig_speed::serve::{ClientProtocol, Server, ServerOrder};
@@ -394,7 +394,7 @@ fn silent_connections_keep_nobody_out() {
             failures(server, "your address has reached its limit of connections") > 0
         });
         drop(silent);
-        let asked = TestParameters { time: 1, direction: TestDirection::Both, ..TestParameters::default() };
+        let asked = TestParameters { time: 1, direction: DataDirection::Both, ..TestParameters::default() };
         let order = TestOrder { server: address, host: "h".into(), asked, every: Duration::from_millis(100) };
         until("there is room again", || {
             flows::test(&order, &AtomicBool::new(false), &mut |_, _| {})

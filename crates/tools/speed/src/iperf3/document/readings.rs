@@ -2,8 +2,9 @@
 
 use std::net::SocketAddr;
 
-use crate::iperf3::parameters::{TestDirection, TestParameters, TestTransport};
+use crate::iperf3::parameters::{TestParameters, TestTransport};
 use crate::iperf3::results::{CpuUse, ServerOutput};
+use crate::protocol::DataDirection;
 
 /// The end of the test that writes the document.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -167,9 +168,9 @@ impl TestDocument {
             streams: self.streams.iter().filter(|stream| stream.sends == (up == client)).collect(),
         };
         match self.start.asked.direction {
-            TestDirection::Upload => vec![half(true, false)],
-            TestDirection::Download => vec![half(false, false)],
-            TestDirection::Both => vec![half(true, false), half(false, true)],
+            DataDirection::Up => vec![half(true, false)],
+            DataDirection::Down => vec![half(false, false)],
+            DataDirection::Both => vec![half(true, false), half(false, true)],
         }
     }
 }

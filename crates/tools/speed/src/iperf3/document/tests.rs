@@ -95,7 +95,7 @@ fn sums_are_those_of_their_streams() {
 
 #[test]
 fn the_second_direction_has_names_of_its_own() {
-    let asked = TestParameters { direction: TestDirection::Both, ..TestParameters::default() };
+    let asked = TestParameters { direction: DataDirection::Both, ..TestParameters::default() };
     let mut document = document(asked, vec![stream(5, true, 100), stream(7, false, 200)]);
     let bytes = |json: &Value| {
         (
@@ -115,7 +115,7 @@ fn the_second_direction_has_names_of_its_own() {
 fn loss_is_of_what_was_sent() {
     let asked = TestParameters {
         transport: TestTransport::Udp,
-        direction: TestDirection::Download,
+        direction: DataDirection::Down,
         ..TestParameters::default()
     };
     let mut received = stream(5, false, 100);

@@ -12,9 +12,7 @@ use netrig_core::{Duration, Rate, Size};
 use netrig_speed::admission::AdmissionLimits;
 use netrig_speed::flows::{self, TestError, TestOrder, TestOutcome};
 use netrig_speed::iperf3::datagram::CounterWidth;
-use netrig_speed::iperf3::{
-    ServerOutput, SessionError, TestDirection, TestParameters, TestResults, TestTransport,
-};
+use netrig_speed::iperf3::{ServerOutput, SessionError, TestParameters, TestResults, TestTransport};
 use netrig_speed::measure::{Iperf3Order, PhaseEvent, PhaseOrder, SpeedCall, measure_iperf3};
 use netrig_speed::protocol::{Carrier, DataDirection, DatagramLoad};
 use netrig_speed::request::SpeedServerSettings;
@@ -28,7 +26,7 @@ use crate::common::{call_order, listening_at, order, serving, until};
 fn modes() -> Vec<(&'static str, TestParameters)> {
     let tcp = || TestParameters { time: 1, ..TestParameters::default() };
     let udp = || TestParameters { transport: TestTransport::Udp, len: 1000, rate: 2_000_000, ..tcp() };
-    let (down, both) = (TestDirection::Download, TestDirection::Both);
+    let (down, both) = (DataDirection::Down, DataDirection::Both);
     vec![
         ("", tcp()),
         ("-R", TestParameters { direction: down, ..tcp() }),
@@ -132,10 +130,10 @@ fn its_client_uses_our_server() {
             let row = |document: &Value, row: &str| document["end"][row]["bytes"].as_u64();
             for up in [true, false] {
                 let suffix =
-                    if !up && asked.direction == TestDirection::Both { "_bidir_reverse" } else { "" };
+                    if !up && asked.direction == DataDirection::Both { "_bidir_reverse" } else { "" };
                 let (sent, received) = (format!("sum_sent{suffix}"), format!("sum_received{suffix}"));
                 let (sender, receiver) = if up { (&json, ours) } else { (ours, &json) };
-                if !(if up { asked.direction.uploads() } else { asked.direction.downloads() }) {
+                if asked.direction == (if up { DataDirection::Down } else { DataDirection::Up }) {
                     continue;
                 }
                 let [sent_bytes, received_bytes] = [row(sender, &sent), row(receiver, &received)];
@@ -168,7 +166,7 @@ fn our_client_uses_its_server() {
         for up in
             [true, false].into_iter().filter(|up| theirs.streams.iter().any(|s| uploads(&asked, s.id) == *up))
         {
-            let suffix = if !up && asked.direction == TestDirection::Both { "_bidir_reverse" } else { "" };
+            let suffix = if !up && asked.direction == DataDirection::Both { "_bidir_reverse" } else { "" };
             let row = format!("{}{suffix}", if up { "sum_received" } else { "sum_sent" });
             let of = |id| uploads(&asked, id) == up;
             assert_eq!(json["end"][&row]["bytes"], bytes(&theirs, of), "{arguments}: {json:#}");
@@ -178,7 +176,7 @@ fn our_client_uses_its_server() {
             }
             if asked.transport == TestTransport::Udp {
                 accounts_for_all(&asked, sent, received, of);
-            } else if asked.direction == TestDirection::Download && asked.omit == 0 {
+            } else if asked.direction == DataDirection::Down && asked.omit == 0 {
                 assert_eq!(bytes(received, of), bytes(sent, of), "{arguments}: all that was sent arrived");
             }
         }
@@ -366,7 +364,7 @@ fn nothing_is_sent_to_who_did_not_ask() {
         let mut control = TcpStream::connect(address).unwrap();
         let asked = TestParameters {
             transport: TestTransport::Udp,
-            direction: TestDirection::Download,
+            direction: DataDirection::Down,
             len: 1000,
             rate: 1_000_000,
             time: 5,
