@@ -9,7 +9,7 @@ use netrig_probe::web::{Url, WebOrder};
 use netrig_probe::{OneWayMetric, OneWaySettings, ProbeReport, StampSettings, control};
 
 use super::arguments::{KeyedProbe, OpenProbe, Ping, StreamProbe, Web};
-use super::common::{Form, Target, failure};
+use super::common::{Form, failure};
 use crate::failure::{Failure, exit_code, print_report};
 use crate::interruption::until_interrupted;
 
@@ -74,8 +74,7 @@ pub fn trace(arguments: &OpenProbe<TraceSettings>) -> Result<ExitCode, Failure> 
 /// `netrig probe web`.
 pub fn web(arguments: &Web) -> Result<ExitCode, Failure> {
     let url: Url = arguments.url.parse().map_err(Failure::request)?;
-    let target = Target { target: url.host.clone(), ipv4: arguments.ipv4, ipv6: arguments.ipv6 };
-    let address = target.resolve(url.port)?;
+    let address = arguments.version.resolve(&url.host, url.port)?;
     let order = WebOrder { url, address, settings: arguments.probe.settings.clone() };
     let report = netrig_probe::web::web(&order, &*until_interrupted()?).map_err(failure)?;
     print_report(arguments.form.json, &report, || report.text())?;

@@ -8,7 +8,7 @@ use netrig_host::ConnectionLimits;
 use netrig_speed::admission::AdmissionLimits;
 use netrig_speed::request::{SpeedServerSettings, SpeedSettings};
 
-use crate::commands::probe::{KeyPlace, Target};
+use crate::commands::probe::{IpVersionFlags, KeyPlace, Target};
 use crate::typed::Typed;
 
 /// `netrig speed`.
@@ -82,12 +82,8 @@ pub struct Tune {
     /// The other end of the path, a name or an address; without it, settings that depend on the round trip are not judged
     #[arg(value_name = "HOST")]
     pub target: Option<String>,
-    /// Only IPv4
-    #[arg(short = '4', long, conflicts_with = "ipv6")]
-    pub ipv4: bool,
-    /// Only IPv6
-    #[arg(short = '6', long)]
-    pub ipv6: bool,
+    #[command(flatten)]
+    pub version: IpVersionFlags,
     /// Rate of the path in its faster direction
     #[arg(long, help_heading = "Path", value_name = "RATE")]
     pub rate: Option<Rate>,
