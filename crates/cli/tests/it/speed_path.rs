@@ -12,9 +12,9 @@ use netrig_host::ConnectionLimits;
 use netrig_host::socket::TcpOptions;
 use netrig_host::tls::{self, Trust};
 use netrig_speed::admission::AdmissionLimits;
-use netrig_speed::measure::{CallOrder, CarriedPhase, Latency, PhaseOrder, Probing, SpeedCall};
+use netrig_speed::measure::{CallOrder, CarriedPhase, Latency, Probing, SpeedCall};
 use netrig_speed::meter::{EchoRound, OneWay, clocks};
-use netrig_speed::protocol::{Carrier, DataDirection, DatagramLoad, Keyring};
+use netrig_speed::protocol::{Carrier, DataDirection, DatagramLoad, Keyring, MeasurementPhase};
 use netrig_speed::request::SpeedServerSettings;
 use netrig_speed::responsiveness::{ForeignProbe, Responsiveness};
 use netrig_speed::serve::{Server, ServerOrder};
@@ -110,11 +110,8 @@ fn carry(server: SocketAddr, carriers: &[Carrier], probed: f64) -> Seen {
     let probing = Probing::begin(order).expect("it begins");
     probing.carries(DataDirection::Down, [probed; 2]);
     let carriages = carriers.iter().map(|carrier| {
-        let phase = PhaseOrder {
-            carrier: carrier.clone(),
-            lasts: Duration::from_secs(4),
-            every: Duration::from_millis(100),
-        };
+        let phase =
+            MeasurementPhase::new(carrier.clone(), Duration::from_secs(4), Duration::from_millis(100));
         call.carry(phase, &nobody, &mut |_| {}).expect("it carries")
     });
     let carriages = carriages.collect();

@@ -6,7 +6,7 @@ use std::time::{Duration as StdDuration, Instant};
 
 use netrig_core::Duration;
 
-use super::call::{CarriedPhase, PhaseOrder};
+use super::call::CarriedPhase;
 use super::phase_reports::{self, CompletedTask};
 use super::progress::MeasureProgress;
 use super::report::SpeedReport;
@@ -18,6 +18,7 @@ use crate::iperf3::{
 use crate::iperf3::{StreamReadings, TcpReadings, TestTransport, UdpReadings, stream_id};
 use crate::protocol::{
     Carrier, ConnectionCounts, DataDirection, DatagramCounts, DatagramLoad, Datagrams, EndReport,
+    MeasurementPhase,
 };
 
 /// Time for which a server may still be busy with the previous test, and the interval of retries.
@@ -32,7 +33,7 @@ pub struct Iperf3Order {
     /// The name of the server as the user gave it.
     pub host: String,
     /// The phases, in order.
-    pub phases: Vec<PhaseOrder>,
+    pub phases: Vec<MeasurementPhase>,
 }
 
 /// Why a measurement against iperf3 failed.
@@ -63,7 +64,7 @@ pub fn measure_iperf3(
         let receives = asked.direction != DataDirection::Up;
         let way = if receives { DataDirection::Down } else { DataDirection::Up };
         let (server, host) = (order.server, order.host.clone());
-        let test = TestOrder { server, host, asked, every: phase.every };
+        let test = TestOrder { server, host, asked, every: phase.every() };
         let tested = test_when_free(&test, place > 0, cancel, &mut |at_s, [received, sent]| {
             progress(MeasureProgress::Arrived { way, at_s, bytes: if receives { received } else { sent } });
         });
@@ -109,9 +110,9 @@ fn test_when_free(
 }
 
 /// The parameters for a phase.
-fn asked(phase: &PhaseOrder) -> Result<TestParameters, Iperf3Error> {
+fn asked(phase: &MeasurementPhase) -> Result<TestParameters, Iperf3Error> {
     // iperf3 supports only whole seconds.
-    let time = phase.lasts.as_nanos().div_ceil(1_000_000_000).try_into().unwrap_or(u32::MAX);
+    let time = phase.lasts_ns.div_ceil(1_000_000_000).try_into().unwrap_or(u32::MAX);
     let every = TestParameters { time, ..TestParameters::default() };
     match &phase.carrier {
         Carrier::Idle => Err(Iperf3Error::Carrier("idle path")),
@@ -137,7 +138,7 @@ fn asked(phase: &PhaseOrder) -> Result<TestParameters, Iperf3Error> {
 }
 
 /// Converts a test to a phase of a measurement.
-fn carriage(tested: &TestOutcome, order: &PhaseOrder, number: u32) -> CarriedPhase {
+fn carriage(tested: &TestOutcome, phase: &MeasurementPhase, number: u32) -> CarriedPhase {
     let found = &tested.found;
     // The threads of both directions read at different times. The times of the stream with the most readings are used
     // for both.
@@ -159,7 +160,7 @@ fn carriage(tested: &TestOutcome, order: &PhaseOrder, number: u32) -> CarriedPha
     (far.report.segment, far.report.timestamps) = (near.report.segment, near.report.timestamps);
     far.report.path_mtu = near.report.path_mtu;
     CarriedPhase {
-        phase: order.phase(number),
+        phase: MeasurementPhase { number, ..phase.clone() },
         span: [found.begun, found.begun + lasted],
         near,
         far,
@@ -293,13 +294,12 @@ impl CarriedPhase {
     }
 
     fn asked(&self, way: DataDirection) -> TestParameters {
-        let lasts = self.phase.lasts();
-        let order = PhaseOrder { carrier: self.phase.carrier.clone(), lasts, every: self.phase.every() };
         // iperf3 has no search and no random gaps: such a phase is described as datagrams at a fixed rate.
-        asked(&order).unwrap_or_else(|_| {
+        asked(&self.phase).unwrap_or_else(|_| {
             let load = DatagramLoad::Fixed { bits_per_s: 0 };
             let size = if let Carrier::Udp { size, .. } = self.phase.carrier { size } else { 0 };
-            asked(&PhaseOrder { carrier: Carrier::Udp { way, size, load }, ..order }).unwrap_or_default()
+            let carrier = Carrier::Udp { way, size, load };
+            asked(&MeasurementPhase { carrier, ..self.phase.clone() }).unwrap_or_default()
         })
     }
 

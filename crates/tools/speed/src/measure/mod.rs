@@ -15,7 +15,7 @@ mod report;
 mod searching;
 mod text;
 
-pub use call::{CallOrder, CarriedPhase, PhaseEvent, PhaseOrder, PhaseSteering, SpeedCall, server_name};
+pub use call::{CallOrder, CarriedPhase, PhaseEvent, PhaseSteering, SpeedCall, server_name};
 pub use error::SpeedError;
 pub use iperf3::{Iperf3Error, Iperf3Order, measure_iperf3};
 pub use latency::Latency;

@@ -182,7 +182,7 @@ pub enum Carrier {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct MeasurementPhase {
-    /// The number of the phase, larger than those of all earlier phases.
+    /// The number of the phase, larger than those of all earlier phases. The client sets it when it begins the phase.
     pub number: u32,
     /// What carries the data.
     pub carrier: Carrier,
@@ -244,6 +244,16 @@ fn is_congestion_name(name: &str) -> bool {
 }
 
 impl MeasurementPhase {
+    /// A phase that has no number yet.
+    pub const fn new(carrier: Carrier, lasts: Duration, every: Duration) -> Self {
+        Self { number: 0, carrier, lasts_ns: lasts.as_nanos(), every_ns: every.as_nanos() }
+    }
+
+    /// An idle phase.
+    pub const fn idle(lasts: Duration) -> Self {
+        Self::new(Carrier::Idle, lasts, lasts)
+    }
+
     /// Maximum duration of the phase.
     pub const fn lasts(&self) -> Duration {
         Duration::from_nanos(self.lasts_ns)

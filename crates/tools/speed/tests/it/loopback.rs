@@ -9,10 +9,10 @@ use netrig_bulk::LimitingFactor;
 use netrig_core::{Duration, Rate};
 use netrig_probe::stamp::HmacKey;
 use netrig_speed::admission::AdmissionLimits;
-use netrig_speed::measure::{
-    MeasureOrder, MeasureProgress, MeasureTask, PhaseOrder, SpeedError, SpeedReport, measure,
+use netrig_speed::measure::{MeasureOrder, MeasureProgress, MeasureTask, SpeedError, SpeedReport, measure};
+use netrig_speed::protocol::{
+    Carrier, DataDirection, DatagramLoad, EchoDatagram, MeasurementPhase, Preamble, SessionToken,
 };
-use netrig_speed::protocol::{Carrier, DataDirection, DatagramLoad, EchoDatagram, Preamble, SessionToken};
 use netrig_speed::serve::{ClientProtocol, Server, ServerOrder};
 
 use crate::common;
@@ -31,15 +31,15 @@ fn serving<T>(
     common::serving(order(ServerOrder { keys: key().into(), ..common::order(4) }), with)
 }
 
-const fn phase(carrier: Carrier) -> PhaseOrder {
-    PhaseOrder { carrier, lasts: Duration::from_millis(600), every: Duration::from_millis(50) }
+const fn phase(carrier: Carrier) -> MeasurementPhase {
+    MeasurementPhase::new(carrier, Duration::from_millis(600), Duration::from_millis(50))
 }
 
 const fn tcp(way: DataDirection, streams: u16) -> Carrier {
     Carrier::Tcp { way, streams, congestion: None }
 }
 
-fn order(server: SocketAddr, tasks: Vec<PhaseOrder>) -> MeasureOrder {
+fn order(server: SocketAddr, tasks: Vec<MeasurementPhase>) -> MeasureOrder {
     MeasureOrder {
         call: common::call_order(server, key()),
         idle: Duration::from_millis(200),
@@ -50,7 +50,7 @@ fn order(server: SocketAddr, tasks: Vec<PhaseOrder>) -> MeasureOrder {
     }
 }
 
-fn measured(server: SocketAddr, phases: Vec<PhaseOrder>) -> Result<SpeedReport, SpeedError> {
+fn measured(server: SocketAddr, phases: Vec<MeasurementPhase>) -> Result<SpeedReport, SpeedError> {
     measure(order(server, phases), &AtomicBool::new(false), &mut |_| {})
 }
 
@@ -64,7 +64,7 @@ fn loopback_addresses() -> Vec<IpAddr> {
 }
 
 /// Runs a measurement with a server at this address. Returns its report.
-fn measured_at(listen: IpAddr, phases: Vec<PhaseOrder>) -> SpeedReport {
+fn measured_at(listen: IpAddr, phases: Vec<MeasurementPhase>) -> SpeedReport {
     let report = serving(
         |order| ServerOrder { settings: common::listening_at(listen), ..order },
         |server, _| measured(server, phases).unwrap(),
@@ -137,8 +137,8 @@ fn associations_carry_data_each_way_and_both() {
     for listen in loopback_addresses() {
         // If a busy machine loses a whole flight, it is sent again after RTO.Min, 1 s. Each half of the phase must be
         // longer than this.
-        let sctp = |way, streams| PhaseOrder {
-            lasts: Duration::from_secs(3),
+        let sctp = |way, streams| MeasurementPhase {
+            lasts_ns: 3_000_000_000,
             ..phase(Carrier::Sctp { way, streams, size: 1232 })
         };
         let phases =
@@ -167,7 +167,7 @@ fn who_is_held_to_a_rate_hears_that_it_is_the_servers() {
         let limits = AdmissionLimits { sessions: 2, max_rate, ..order.limits };
         ServerOrder { limits, ..order }
     };
-    let long = |carrier| PhaseOrder { lasts: Duration::from_millis(2500), ..phase(carrier) };
+    let long = |carrier| MeasurementPhase { lasts_ns: 2_500_000_000, ..phase(carrier) };
     let tasks = vec![
         long(tcp(DataDirection::Down, 4)),
         long(tcp(DataDirection::Up, 4)),
@@ -289,7 +289,7 @@ fn what_is_interrupted_is_told_as_partial() {
         |order| order,
         |server, _| {
             let cancel = Arc::new(AtomicBool::new(false));
-            let long = PhaseOrder { lasts: Duration::from_secs(60), ..phase(tcp(DataDirection::Down, 1)) };
+            let long = MeasurementPhase { lasts_ns: 60_000_000_000, ..phase(tcp(DataDirection::Down, 1)) };
             let mut readings = 0;
             let report = measure(order(server, vec![long]), &cancel, &mut |progress| {
                 if matches!(progress, MeasureProgress::Arrived { .. }) {

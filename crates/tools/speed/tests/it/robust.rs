@@ -14,8 +14,10 @@ use netrig_speed::admission::AdmissionLimits;
 use netrig_speed::carry::LiveReading;
 use netrig_speed::flows::{self, TestOrder};
 use netrig_speed::iperf3::TestParameters;
-use netrig_speed::measure::{CallOrder, PhaseEvent, PhaseOrder, SpeedCall, SpeedError};
-use netrig_speed::protocol::{Carrier, DataDirection, DatagramLoad, EchoDatagram, Keyring, Preamble};
+use netrig_speed::measure::{CallOrder, PhaseEvent, SpeedCall, SpeedError};
+use netrig_speed::protocol::{
+    Carrier, DataDirection, DatagramLoad, EchoDatagram, Keyring, MeasurementPhase, Preamble,
+};
 use netrig_speed::serve::{ClientProtocol, Server, ServerOrder};
 
 use crate::common::{call_order, order, serving, until};
@@ -25,8 +27,8 @@ fn call(server: SocketAddr, key: Option<&[u8]>, rate: Option<Rate>) -> Result<Sp
     SpeedCall::connect(order, &AtomicBool::new(false), &mut |_, _| {})
 }
 
-fn phase(carrier: Carrier, millis: u64) -> PhaseOrder {
-    PhaseOrder { carrier, lasts: Duration::from_millis(millis), every: Duration::from_millis(50) }
+fn phase(carrier: Carrier, millis: u64) -> MeasurementPhase {
+    MeasurementPhase::new(carrier, Duration::from_millis(millis), Duration::from_millis(50))
 }
 
 const fn tcp(way: DataDirection) -> Carrier {
@@ -35,7 +37,7 @@ const fn tcp(way: DataDirection) -> Carrier {
 
 fn carried(
     call: &mut SpeedCall,
-    phase: PhaseOrder,
+    phase: MeasurementPhase,
 ) -> Result<netrig_speed::measure::CarriedPhase, SpeedError> {
     call.carry(phase, &AtomicBool::new(false), &mut |_: PhaseEvent<'_>| {})
 }

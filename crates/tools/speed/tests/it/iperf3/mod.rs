@@ -13,8 +13,8 @@ use netrig_speed::admission::AdmissionLimits;
 use netrig_speed::flows::{self, TestError, TestOrder, TestOutcome};
 use netrig_speed::iperf3::datagram::CounterWidth;
 use netrig_speed::iperf3::{ServerOutput, SessionError, TestParameters, TestResults, TestTransport};
-use netrig_speed::measure::{Iperf3Order, PhaseEvent, PhaseOrder, SpeedCall, measure_iperf3};
-use netrig_speed::protocol::{Carrier, DataDirection, DatagramLoad};
+use netrig_speed::measure::{Iperf3Order, PhaseEvent, SpeedCall, measure_iperf3};
+use netrig_speed::protocol::{Carrier, DataDirection, DatagramLoad, MeasurementPhase};
 use netrig_speed::request::SpeedServerSettings;
 use netrig_speed::serve::{ClientProtocol, ServerOrder};
 use netrig_test_support::{has, skip_unless};
@@ -471,8 +471,8 @@ fn a_measurement_of_ours_is_read_as_one_of_iperf3() {
     }
 }
 
-const fn phase(carrier: Carrier) -> PhaseOrder {
-    PhaseOrder { carrier, lasts: Duration::from_secs(1), every: Duration::from_millis(100) }
+const fn phase(carrier: Carrier) -> MeasurementPhase {
+    MeasurementPhase::new(carrier, Duration::from_secs(1), Duration::from_millis(100))
 }
 
 fn iperf3_order(server: SocketAddr, carriers: &[Carrier]) -> Iperf3Order {
