@@ -22,6 +22,7 @@ mod connections;
 mod datagrams;
 mod effort;
 mod host;
+mod layers;
 mod limit;
 mod losses;
 mod radio;
@@ -41,6 +42,7 @@ pub use datagrams::{
 };
 pub use effort::Effort;
 pub use host::{HostCounters, HostReport, ProcessorShare};
+pub use layers::{Layers, PacketShape};
 pub use limit::{LimitingFactor, MeasuredHost, PathDelays, TransferEnds};
 pub use losses::{LossPeriods, NOTICEABLE};
 pub use radio::{Radio, RadioReport};

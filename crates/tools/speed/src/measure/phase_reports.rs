@@ -2,7 +2,7 @@
 
 use std::net::SocketAddr;
 
-use netrig_bulk::ConnectionSummary;
+use netrig_bulk::{ConnectionSummary, Layers, PacketShape};
 use netrig_probe::transfer::Framework;
 
 use super::beside::PathObservations;
@@ -10,7 +10,7 @@ use super::call::CarriedPhase;
 use super::report::{LineCapacity, PhaseReport, SpeedReport};
 use crate::carry::PhaseOutcome;
 use crate::cause::{self, is_by_hosts};
-use crate::meter::{AddedDelay, ArrivalCourse, Layers, PacketShape, RoundTrips, Series, TooShort};
+use crate::meter::{AddedDelay, ArrivalCourse, RoundTrips, Series, TooShort};
 use crate::protocol::{Carrier, DataDirection, ECHO_LEN};
 use crate::search::FoundCapacity;
 

@@ -2,13 +2,13 @@
 
 use std::net::SocketAddr;
 
-use netrig_bulk::{ConnectionSummary, LimitingFactor};
+use netrig_bulk::{ConnectionSummary, Layers, LimitingFactor};
 use netrig_probe::transfer::Framework;
 use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::call::CarriedPhase;
-use crate::meter::{AddedDelay, Delays, Layers, OneWay, RoundTrips, Series, Throughput, TooShort};
+use crate::meter::{AddedDelay, Delays, OneWay, RoundTrips, Series, Throughput, TooShort};
 use crate::protocol::{Carrier, DataDirection, EndReport};
 use crate::responsiveness::Responsiveness;
 use crate::search::FoundCapacity;

@@ -3,12 +3,10 @@
 
 mod course;
 mod delays;
-mod layers;
 mod loaded;
 mod series;
 
 pub use course::{ArrivalCourse, Throughput};
 pub use delays::{Delays, EchoRound, OneWay, clocks};
-pub use layers::{Layers, PacketShape};
 pub use loaded::{AddedDelay, RoundTrips, TooShort};
 pub use series::{ConnectionSeries, DatagramSeries, Series};
