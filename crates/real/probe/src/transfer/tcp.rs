@@ -6,9 +6,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use netrig_bulk::{
-    ByteBudget, ConnectionCounts, ConnectionSummary, EndReport, MeasuredHost, PartReading, PathDelays,
-    Reading, RunningTransfer, StreamEnding, StreamOrder, TransferDirection, TransferEnds, TransferPart,
-    connect,
+    ByteBudget, ConnectionCounts, ConnectionSummary, EndReport, MeasuredHost, PacketShape, PartReading,
+    PathDelays, Reading, RunningTransfer, StreamEnding, StreamOrder, TransferDirection, TransferEnds,
+    TransferPart, connect,
 };
 use netrig_core::Duration;
 use netrig_host::socket::SocketBuilder;
@@ -116,9 +116,8 @@ pub fn tcp(remote: &mut Remote, settings: &TransferSettings, cancel: &AtomicBool
     let (samples, last) = samples(&courses, first);
     let (report, transfer_s) = (outcome.report(ended - first), (ended - first) as f64 * 1e-9);
     let segment = report.segment.unwrap_or_default();
-    // IP and TCP headers, and the time stamps option (RFC 7323) if it was negotiated.
-    let headers = if to.is_ipv4() { 40 } else { 60 } + if report.timestamps { 12 } else { 0 };
-    let path = |bottleneck_bits_per_s| TcpPath { round_trip, bottleneck_bits_per_s, segment, headers };
+    let packet = PacketShape::segment(segment, report.timestamps, to.is_ipv4());
+    let path = |bottleneck_bits_per_s| TcpPath { round_trip, bottleneck_bits_per_s, packet };
     let path = settings.bottleneck.map(|rate| path(rate.bits_per_s() as f64));
     let counts = last.iter().fold(TcpCounts::default(), |mut all, info| {
         all += &info.counts;

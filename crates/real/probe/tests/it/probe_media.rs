@@ -77,8 +77,9 @@ fn bytes_by_tcp() {
             let given = TransferSettings { bytes, bottleneck, ..settings.clone() };
             let report = tcp(remote, &given, &NEVER).unwrap();
             let path = report.path.unwrap();
-            assert_eq!((path.segment, path.headers), (report.segment, if at == "::1" { 72 } else { 52 }));
-            let ideal = 1000.0 * f64::from(path.segment + path.headers) / f64::from(path.segment);
+            let headers = path.packet.transport + path.packet.ip;
+            assert_eq!((path.packet.payload, headers), (report.segment, if at == "::1" { 72 } else { 52 }));
+            let ideal = 1000.0 * f64::from(report.segment + headers) / f64::from(report.segment);
             assert!((1000.0 / path.ideal_bytes_per_s() - ideal).abs() < 1e-9);
             let ratio = report.framework.unwrap().transfer_time_ratio.unwrap();
             assert!((ratio - report.transfer_s / ideal).abs() < 1e-9);
