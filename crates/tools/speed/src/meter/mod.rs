@@ -1,5 +1,4 @@
-//! Computes results from the counts of both ends: rates after the warm-up and at every layer, their steadiness, delays
-//! and losses.
+//! Computes results from the counts of both ends: rates after the warm-up, their steadiness, delays and losses.
 
 mod course;
 mod delays;

@@ -363,7 +363,8 @@ impl<'a> Iperf3Session<'a> {
         if !self.spends(counter.bytes()) {
             return;
         }
-        let role = TestRole::Server { client: self.ends[1] };
+        let (host, port) = (self.ends[1].ip().to_canonical().to_string(), self.ends[1].port());
+        let role = TestRole::Server { host, port };
         let start = flows::start(role, self.cookie.to_string(), self.asked.clone());
         let is_wanted = self.asked.server_output;
         self.session.results(self.now(), move |theirs| {
