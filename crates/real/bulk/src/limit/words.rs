@@ -172,80 +172,80 @@ impl LimitingFactor {
     /// Advice on how to remove the limit, if that is possible.
     pub fn advice(&self) -> Option<String> {
         let advice = match self {
-        Self::Line { bits_per_s, queue_s, .. } if *queue_s > 0.05 => format!(
-            "a shaper a little below {} keeps the queue of {} away, with fair queueing (fq_codel, CAKE) if available",
-            rate(*bits_per_s),
-            time(*queue_s)
-        ),
-        Self::Wifi { .. } => "go nearer to the access point, to another channel or band, or measure over a cable".to_owned(),
-        Self::Policer { bits_per_s, .. } => {
-            format!("pace what is sent to {}, or have the policer's burst raised or a shaper in its place", rate(*bits_per_s))
-        }
-        Self::Loss { beneath: false, searched: true, .. } => "search again (--only capacity), with nothing else on the line and \
-                                                               the hosts: this search does not tell a policer, which drops what \
-                                                               exceeds a rate, from a link that loses"
-            .to_owned(),
-        Self::Loss { beneath: false, .. } => "have the capacity searched for, too (--only capacity, of `netrig speed serve`): it \
-                                               tells a policer, which drops what exceeds a rate, from a link that loses"
-            .to_owned(),
-        Self::Loss { .. } => "find the link that loses (netrig probe trace); a congestion control that does not take each loss \
-                               for congestion (--congestion bbr) gets more until then"
-            .to_owned(),
-        Self::Window { end: MeasuredHost::Server, told: true, .. } => {
-            "carry it over TCP (without --sctp), whose window the kernel chooses: the server bounds the buffers of all associations \
-             together"
-                .to_owned()
-        }
-        Self::Window { end, needed, told: true, .. } => {
-            format!("have {} offer {} or more (--window): that is enough for twice the rate", host(*end), size(*needed))
-        }
-        Self::Window { end, needed, chosen: true, .. } => format!(
-            "give the sockets of {} a receive buffer of {} or more, or leave its length to the kernel (--receive-buffer): that is \
-             enough for twice the rate",
-            host(*end),
-            size(BUFFER_OF_WINDOW * needed)
-        ),
-        Self::Window { end, needed, .. } => format!(
-            "raise the last value of net.ipv4.tcp_rmem at {} to {} or more: that is enough for twice the rate",
-            host(*end),
-            size(BUFFER_OF_WINDOW * needed)
-        ),
-        Self::SendBuffer { end, chosen, underway: [underway, _], .. } => {
-            let needed = size(BUFFER_OF_DATA * 2.0 * underway);
-            let enough = "that is enough for twice the rate";
-            match chosen {
-                true => format!(
-                    "give the sockets of {} a send buffer of {needed} or more, or leave its length to the kernel (--send-buffer): {enough}",
-                    host(*end)
-                ),
-                false => format!("raise the last value of net.ipv4.tcp_wmem at {} to {needed} or more: {enough}", host(*end)),
+            Self::Line { bits_per_s, queue_s, .. } if *queue_s > 0.05 => format!(
+                "a shaper a little below {} keeps the queue of {} away, with fair queueing (fq_codel, CAKE) if available",
+                rate(*bits_per_s),
+                time(*queue_s)
+            ),
+            Self::Wifi { .. } => "go nearer to the access point, to another channel or band, or measure over a cable".to_owned(),
+            Self::Policer { bits_per_s, .. } => {
+                format!("pace what is sent to {}, or have the policer's burst raised or a shaper in its place", rate(*bits_per_s))
             }
-        }
-        Self::Processor { end, .. } => format!(
-            "remove other load from {}, give it more processors, or spread its packets over them (receive packet steering)",
-            host(*end)
-        ),
-        Self::Stolen { .. } => "measure from a host whose processors are its own".to_owned(),
-        Self::SocketBuffer { end, chosen: true, .. } => {
-            format!("give the socket of {} a longer receive buffer, or leave its length out (--receive-buffer)", host(*end))
-        }
-        Self::SocketBuffer { end, .. } => format!("raise net.core.rmem_max at {}", host(*end)),
-        Self::WayBack { .. } => "keep the other direction free: pace or shape what goes there, or let acknowledgements pass first (a \
-                                  queue of their own, or fair queueing; RFC 3449 section 5)"
-            .to_owned(),
-        Self::Unfinished => "search again, with nothing else on the line; with much loss a search takes long".to_owned(),
-        Self::Unknown { steady: false } => "measure for longer (--time)".to_owned(),
-        Self::PacketSize { .. } => "use a path with a larger MTU: look for the tunnel or the link that shortens packets \
-                                     (netrig probe mtu)"
-            .to_owned(),
-        Self::BlackHole { .. } => "let ICMP \"fragmentation needed\" and \"packet too big\" through, clamp the MSS, or set \
-                                    net.ipv4.tcp_mtu_probing=1"
-            .to_owned(),
-        Self::Server { .. } => {
-            "measure when fewer clients do, or ask the operator for a higher rate (--max-rate)".to_owned()
-        }
-        Self::Line { .. } | Self::Offered { .. } | Self::Unknown { .. } => return None,
-    };
+            Self::Loss { beneath: false, searched: true, .. } => "search again (--only capacity), with nothing else on the line and \
+                                                                   the hosts: this search does not tell a policer, which drops what \
+                                                                   exceeds a rate, from a link that loses"
+                .to_owned(),
+            Self::Loss { beneath: false, .. } => "have the capacity searched for, too (--only capacity, of `netrig speed serve`): it \
+                                                   tells a policer, which drops what exceeds a rate, from a link that loses"
+                .to_owned(),
+            Self::Loss { .. } => "find the link that loses (netrig probe trace); a congestion control that does not take each loss \
+                                   for congestion (--congestion bbr) gets more until then"
+                .to_owned(),
+            Self::Window { end: MeasuredHost::Server, told: true, .. } => {
+                "carry it over TCP (without --sctp), whose window the kernel chooses: the server bounds the buffers of all associations \
+                 together"
+                    .to_owned()
+            }
+            Self::Window { end, needed, told: true, .. } => {
+                format!("have {} offer {} or more (--window): that is enough for twice the rate", host(*end), size(*needed))
+            }
+            Self::Window { end, needed, chosen: true, .. } => format!(
+                "give the sockets of {} a receive buffer of {} or more, or leave its length to the kernel (--receive-buffer): that is \
+                 enough for twice the rate",
+                host(*end),
+                size(BUFFER_OF_WINDOW * needed)
+            ),
+            Self::Window { end, needed, .. } => format!(
+                "raise the last value of net.ipv4.tcp_rmem at {} to {} or more: that is enough for twice the rate",
+                host(*end),
+                size(BUFFER_OF_WINDOW * needed)
+            ),
+            Self::SendBuffer { end, chosen, underway: [underway, _], .. } => {
+                let needed = size(BUFFER_OF_DATA * 2.0 * underway);
+                let enough = "that is enough for twice the rate";
+                match chosen {
+                    true => format!(
+                        "give the sockets of {} a send buffer of {needed} or more, or leave its length to the kernel (--send-buffer): {enough}",
+                        host(*end)
+                    ),
+                    false => format!("raise the last value of net.ipv4.tcp_wmem at {} to {needed} or more: {enough}", host(*end)),
+                }
+            }
+            Self::Processor { end, .. } => format!(
+                "remove other load from {}, give it more processors, or spread its packets over them (receive packet steering)",
+                host(*end)
+            ),
+            Self::Stolen { .. } => "measure from a host whose processors are its own".to_owned(),
+            Self::SocketBuffer { end, chosen: true, .. } => {
+                format!("give the socket of {} a longer receive buffer, or leave its length out (--receive-buffer)", host(*end))
+            }
+            Self::SocketBuffer { end, .. } => format!("raise net.core.rmem_max at {}", host(*end)),
+            Self::WayBack { .. } => "keep the other direction free: pace or shape what goes there, or let acknowledgements pass first (a \
+                                      queue of their own, or fair queueing; RFC 3449 section 5)"
+                .to_owned(),
+            Self::Unfinished => "search again, with nothing else on the line; with much loss a search takes long".to_owned(),
+            Self::Unknown { steady: false } => "measure for longer (--time)".to_owned(),
+            Self::PacketSize { .. } => "use a path with a larger MTU: look for the tunnel or the link that shortens packets \
+                                         (netrig probe mtu)"
+                .to_owned(),
+            Self::BlackHole { .. } => "let ICMP \"fragmentation needed\" and \"packet too big\" through, clamp the MSS, or set \
+                                        net.ipv4.tcp_mtu_probing=1"
+                .to_owned(),
+            Self::Server { .. } => {
+                "measure when fewer clients do, or ask the operator for a higher rate (--max-rate)".to_owned()
+            }
+            Self::Line { .. } | Self::Offered { .. } | Self::Unknown { .. } => return None,
+        };
         Some(advice)
     }
 }
