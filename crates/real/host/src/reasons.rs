@@ -25,11 +25,16 @@ impl AddAssign<&Self> for Reasons {
 impl Reasons {
     /// Adds one to the count of a reason.
     pub fn count(&mut self, why: impl Into<String>) {
+        self.add(why, 1);
+    }
+
+    /// Adds to the count of a reason.
+    pub fn add(&mut self, why: impl Into<String>, more: u64) {
         let mut why = why.into();
         if self.0.len() >= MOST_REASONS && !self.0.contains_key(&why) {
             why = "other reasons".to_owned();
         }
-        *self.0.entry(why).or_default() += 1;
+        *self.0.entry(why).or_default() += more;
     }
 
     /// The sum of all counts.
