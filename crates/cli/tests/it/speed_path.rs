@@ -8,12 +8,14 @@ use std::ops::Deref;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use netrig_core::{Duration, Rate};
+use netrig_host::ConnectionLimits;
 use netrig_host::socket::TcpOptions;
 use netrig_host::tls::{self, Trust};
 use netrig_speed::admission::AdmissionLimits;
-use netrig_speed::measure::{CallOrder, CarriedPhase, Latency, PhaseOrder, Probing, SpeedCall};
+use netrig_speed::measure::{CallOrder, CarriedPhase, Latency, Probing, SpeedCall};
 use netrig_speed::meter::{EchoRound, OneWay, clocks};
-use netrig_speed::protocol::{Carrier, DataDirection, DatagramLoad, Keyring};
+use netrig_speed::protocol::{Carrier, DataDirection, DatagramLoad, Keyring, MeasurementPhase};
+use netrig_speed::request::SpeedServerSettings;
 use netrig_speed::responsiveness::{ForeignProbe, Responsiveness};
 use netrig_speed::serve::{Server, ServerOrder};
 use serde_json::Value;
@@ -59,18 +61,11 @@ impl Line {
     /// Runs a function on the node near while a server listens on the node far.
     fn served<T: Send>(&self, job: impl FnOnce(SocketAddr) -> T + Send) -> T {
         let address = SocketAddr::new(FAR.parse().expect("an address"), PORT);
-        let (listen, limits) = (vec![address], AdmissionLimits::default());
-        let order = ServerOrder {
-            listen,
-            iperf3: Vec::new(),
-            keys: Keyring::default(),
-            open: true,
-            origins: Vec::new(),
-            identity: None,
-            limits,
-            connections_per_address: None,
-            connections_per_group: None,
-        };
+        let (listen, port) = (vec![address.into()], address.port());
+        let settings =
+            SpeedServerSettings { listen, port, iperf3_port: Some(port), open: true, ..Default::default() };
+        let (limits, connections) = (AdmissionLimits::default(), ConnectionLimits::default());
+        let order = ServerOrder { settings, limits, connections, keys: Keyring::default() };
         let server = self.on("far", || Server::open(order).expect("it listens"));
         let stop = AtomicBool::new(false);
         std::thread::scope(|scope| {
@@ -115,11 +110,8 @@ fn carry(server: SocketAddr, carriers: &[Carrier], probed: f64) -> Seen {
     let probing = Probing::begin(order).expect("it begins");
     probing.carries(DataDirection::Down, [probed; 2]);
     let carriages = carriers.iter().map(|carrier| {
-        let phase = PhaseOrder {
-            carrier: carrier.clone(),
-            lasts: Duration::from_secs(4),
-            every: Duration::from_millis(100),
-        };
+        let phase =
+            MeasurementPhase::new(carrier.clone(), Duration::from_secs(4), Duration::from_millis(100));
         call.carry(phase, &nobody, &mut |_| {}).expect("it carries")
     });
     let carriages = carriages.collect();

@@ -2,6 +2,7 @@
 
 use std::sync::mpsc::SyncSender;
 
+use netrig_bulk::LimitingFactor;
 use netrig_core::{Duration, Instant, Note, Quantity, Sample, Subject, quantity};
 use netrig_traffic::{FlowSide, Ftp, Settings};
 
@@ -14,7 +15,7 @@ use netrig_host::Precedence;
 use netrig_host::socket::TcpOptions;
 use netrig_host::{Clock, RunSignals, TcpCounts};
 use netrig_host::{InterruptionCounts, Interruptions};
-use netrig_probe::transfer::{FtpOrder, FtpReport, LimitedBy, TransferLimit, session};
+use netrig_probe::transfer::{FtpOrder, FtpReport, session};
 
 /// Interval between two checks whether the run has ended.
 const LOOK: Duration = Duration::from_millis(20);
@@ -85,32 +86,23 @@ impl FileTransfer {
         match session(&self.ftp_order(clock), is_over) {
             Ok(report) => {
                 let _ = progress.send(Progress::Samples(self.samples(begun, &report)));
-                let (strains, notes) = self.limits(clock.now(), &report);
-                let _ = progress.send(Progress::Notes(notes));
-                Ok(Some((report.counts, strains)))
+                let text =
+                    report.limit.as_ref().map(|limit| self.order.of_flow(limit.explanation("the transfer")));
+                // Buffers and windows are configured by the experiment file and are part of the measurement, so a limit
+                // by them is only a note. A processor that limits the transfer is a strain.
+                let is_part = matches!(
+                    report.limit,
+                    Some(LimitingFactor::Window { .. } | LimitingFactor::SendBuffer { .. })
+                );
+                let (note, strain) = if is_part { (text, None) } else { (None, text) };
+                let note =
+                    note.map(|text| Note { at: clock.now(), subject: Subject::Flow(self.order.flow), text });
+                let _ = progress.send(Progress::Notes(note.into_iter().collect()));
+                Ok(Some((report.counts, strain.into_iter().collect())))
             }
             Err(_) if is_over() => Ok(None),
             Err(error) => Err(self.order.wrong(error)),
         }
-    }
-
-    /// What limited this end, as strains and notes. A processor that limits the transfer is a strain. Buffers and
-    /// windows are configured by the experiment file and are part of the measurement, so a limit by them is only a
-    /// note.
-    fn limits(&self, at: Instant, report: &FtpReport) -> (Vec<String>, Vec<Note>) {
-        let (mut strains, mut notes) = (Vec::new(), Vec::new());
-        for TransferLimit { by, why } in &report.limits {
-            let text = self.order.of_flow(why);
-            match by {
-                LimitedBy::Processor => strains.push(text),
-                LimitedBy::Buffer | LimitedBy::Window => {
-                    notes.push(Note { at, subject: Subject::Flow(self.order.flow), text });
-                }
-                // The report of the whole run includes the limits of the host.
-                LimitedBy::Host => {}
-            }
-        }
-        (strains, notes)
     }
 
     fn ftp_order(&self, clock: Clock) -> FtpOrder {

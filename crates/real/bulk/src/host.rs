@@ -46,6 +46,9 @@ pub struct HostReport {
     pub losses: BTreeMap<String, u64>,
 }
 
+/// The shares of a shorter time are taken as shares of this time, s: one of its ticks says little.
+const SHORTEST_S: f64 = 10.0 * TICK_S;
+
 /// Counters of packets that a host dropped or had no room for (`Documentation/networking/snmp_counter`).
 const LOSSES: [&str; 14] = [
     "Ip.InDiscards",
@@ -96,7 +99,7 @@ impl Ticks {
             self.idle.saturating_sub(earlier.idle),
         ];
         let [busy, softirq, steal, idle] = spans.map(|ticks| ticks as f64 * TICK_S);
-        let all = (busy + steal + idle).max(TICK_S);
+        let all = (busy + steal + idle).max(SHORTEST_S);
         ProcessorShare { busy: busy / all, softirq: softirq / all, steal: steal / all }
     }
 }
@@ -154,6 +157,10 @@ mod tests {
         // 30 + 10 + 10 + 10 busy, 10 stolen, 30 idle.
         assert_eq!((first.busy, first.softirq, first.steal), (0.6, 0.1, 0.1));
         assert_eq!(second, ProcessorShare::default());
+        // In a time of one tick, this tick does not show that the processor is saturated.
+        let short = "cpu0 100 0 50 800 50 10 41 0 0 0\n";
+        let [short] = counters(short).since(&counters(before)).processors[..] else { panic!("{short}") };
+        assert!((short.softirq - 0.1).abs() < 1e-9, "{short:?}");
     }
 
     #[test]

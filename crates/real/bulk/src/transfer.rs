@@ -165,9 +165,8 @@ struct EndedPart {
 /// The result of a transfer at one end.
 #[derive(Clone, Debug)]
 pub struct TransferOutcome {
-    /// The totals of all parts. The lifetimes of the threads ([`EndReport::threads_ns`]) are not set, because the end
-    /// of the transfer may have been announced late.
-    pub report: EndReport,
+    /// The totals of all parts, without the lifetimes of the threads.
+    totals: EndReport,
     /// The report of each part, without the counters of the host.
     pub parts: Vec<EndReport>,
     /// Processor time of the threads in user and in kernel mode, s.
@@ -178,6 +177,14 @@ pub struct TransferOutcome {
     pub stopped: u64,
     /// When all threads had ended, ns of `CLOCK_MONOTONIC`.
     pub ended: u64,
+}
+
+impl TransferOutcome {
+    /// The report of this end, whose threads carried data for `lasted_ns`. The caller gives the duration, because the
+    /// end of the transfer may have been announced late.
+    pub fn report(&self, lasted_ns: u64) -> EndReport {
+        EndReport { threads_ns: self.parts.len() as u64 * lasted_ns, ..self.totals.clone() }
+    }
 }
 
 impl RunningTransfer {
@@ -263,7 +270,7 @@ impl RunningTransfer {
         self.halt();
         self.join(|_| true)?;
         let mut outcome = TransferOutcome {
-            report: EndReport::default(),
+            totals: EndReport::default(),
             parts: Vec::new(),
             ran_s: [0.0; 2],
             sinks: Vec::new(),
@@ -273,19 +280,19 @@ impl RunningTransfer {
         self.ended.sort_by_key(|(place, _)| *place);
         for (place, part) in std::mem::take(&mut self.ended) {
             outcome.parts.push(part.report.clone());
-            outcome.report.add(part.report);
+            outcome.totals.add(part.report);
             outcome.ran_s.iter_mut().zip(part.ran_s).for_each(|(all, ran)| *all += ran);
             if let Some((mut sink, mut counted)) = part.sink {
                 let taken = sink.finish(sent_there)?;
                 self.control.count(&mut counted, [taken.all_bytes, 0]);
-                outcome.report.datagrams.get_or_insert_default().receive(&taken);
+                outcome.totals.datagrams.get_or_insert_default().receive(&taken);
                 outcome.sinks.push((place, taken));
             }
         }
         outcome.ended = monotonic_nanos();
-        outcome.report.datagrams.take_if(|datagrams| *datagrams == Datagrams::default());
-        outcome.report.host = HostCounters::read().since(&self.host);
-        outcome.report.radio = self.radio.take().and_then(Radio::report);
+        outcome.totals.datagrams.take_if(|datagrams| *datagrams == Datagrams::default());
+        outcome.totals.host = HostCounters::read().since(&self.host);
+        outcome.totals.radio = self.radio.take().and_then(Radio::report);
         Ok(outcome)
     }
 
@@ -460,7 +467,9 @@ mod tests {
         let counter = transfer.counter();
         let outcome = transfer.end(None, &mut |_| true).unwrap();
         assert_eq!((received, counter.bytes(), outcome.parts.len()), (BYTES, [0, BYTES], 2));
-        assert!(outcome.report.segment.is_some() && outcome.report.congestion.is_some(), "{outcome:?}");
+        let report = outcome.report(1000);
+        assert!(report.segment.is_some() && report.congestion.is_some(), "{outcome:?}");
+        assert_eq!(report.threads_ns, 2000, "each connection has a thread");
     }
 
     #[test]

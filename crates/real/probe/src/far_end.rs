@@ -5,7 +5,6 @@
 //! first, with a key if the address can be reached from other hosts. Their UDP packets go only to the host of that
 //! connection.
 
-use std::collections::BTreeMap;
 use std::io;
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -35,9 +34,9 @@ use netrig_host::socket::SocketError;
 use netrig_host::socket::{LONGEST_DATAGRAM, SocketBuilder, refused};
 use netrig_host::sys::KernelClock;
 use netrig_host::{
-    Clock, ConnectionLimits, DescriptorShortage, HostAddress, InterruptibleStream, MemoryBudget, SlotLimits,
-    ThreadSlot, ThreadSlotError, ThreadSlots, connections_within, is_readable, loopback_addresses,
-    realtime_nanos,
+    Clock, ConnectionLimits, DescriptorShortage, HostAddress, InterruptibleStream, MemoryBudget, Reasons,
+    SlotLimits, ThreadSlot, ThreadSlotError, ThreadSlots, connections_within, is_readable,
+    loopback_addresses, realtime_nanos,
 };
 
 /// Maximum number of probes that are served at the same time. Another probe is rejected as busy.
@@ -141,19 +140,11 @@ pub struct FarEndTally {
     /// STAMP packets answered.
     pub answered: u64,
     /// STAMP packets that were not answered, by reason.
-    pub unanswered: BTreeMap<String, u64>,
+    pub unanswered: Reasons,
     /// Completed streams and transfers.
     pub streams: u64,
     /// Rejected or failed probes, by reason.
-    pub failures: BTreeMap<String, u64>,
-}
-
-/// Maximum number of distinct reasons that are counted separately. All others are counted together.
-const MOST_REASONS: usize = 32;
-
-fn count_reason(counts: &mut BTreeMap<String, u64>, why: String, more: u64) {
-    let known = counts.len() < MOST_REASONS || counts.contains_key(&why);
-    *counts.entry(if known { why } else { "other reasons".into() }).or_default() += more;
+    pub failures: Reasons,
 }
 
 /// A far end with open sockets.
@@ -326,7 +317,7 @@ fn reflect(
     let drops = socket.drops().map_err(ProbeError::kernel("SO_MEMINFO"))?;
     if drops > 0 {
         let why = "they arrived faster than they were answered, and the socket had no room for them";
-        count_reason(&mut locked(tally).unanswered, why.into(), drops.into());
+        locked(tally).unanswered.add(why, drops.into());
     }
     Ok(())
 }
@@ -351,7 +342,7 @@ fn answer(
         };
         match sent {
             Ok(()) => tally.answered += 1,
-            Err(why) => count_reason(&mut tally.unanswered, why, 1),
+            Err(why) => tally.unanswered.count(why),
         }
     }
 }
@@ -385,7 +376,7 @@ fn accept<'scope>(
                 Ok(accepted) => accepted,
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
                 Err(error) => {
-                    count_reason(&mut locked(tally).failures, format!("it was not accepted: {error}"), 1);
+                    locked(tally).failures.count(format!("it was not accepted: {error}"));
                     std::thread::sleep(RESPITE);
                     break;
                 }
@@ -394,7 +385,7 @@ fn accept<'scope>(
                 Ok(slot) => slot,
                 Err(why) => {
                     turn_away(control, &why);
-                    count_reason(&mut locked(tally).failures, format!("there was no room: {why}"), 1);
+                    locked(tally).failures.count(format!("there was no room: {why}"));
                     continue;
                 }
             };
@@ -404,7 +395,7 @@ fn accept<'scope>(
                 let mut tally = locked(tally);
                 match done {
                     Ok(streams) => tally.streams += streams,
-                    Err(why) => count_reason(&mut tally.failures, why.to_string(), 1),
+                    Err(why) => tally.failures.count(why.to_string()),
                 }
             });
         }

@@ -48,19 +48,6 @@ settings! {
     }
 }
 
-impl OneWaySettings {
-    /// The order for a probe of the path to this far end.
-    pub fn order(
-        &self,
-        packets: &PacketSettings,
-        target: SocketAddr,
-        metric: OneWayMetric,
-        key: Option<HmacKey>,
-    ) -> OneWayOrder {
-        OneWayOrder { target, metric, packets: packets.clone(), settings: self.clone(), key }
-    }
-}
-
 /// The order of a one-way probe.
 #[derive(Clone, Debug)]
 pub struct OneWayOrder {

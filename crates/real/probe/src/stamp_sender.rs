@@ -38,13 +38,6 @@ settings! {
     }
 }
 
-impl StampSettings {
-    /// The order for a session with this reflector.
-    pub fn order(&self, packets: &PacketSettings, target: SocketAddr, key: Option<HmacKey>) -> StampOrder {
-        StampOrder { target, packets: packets.clone(), settings: self.clone(), key }
-    }
-}
-
 /// The order of a STAMP session.
 #[derive(Clone, Debug)]
 pub struct StampOrder {

@@ -215,10 +215,10 @@ impl FarEndTally {
     pub fn text(&self) -> String {
         let mut text =
             format!("{} STAMP packets answered, {} streams carried out\n", self.answered, self.streams);
-        for (why, count) in &self.unanswered {
+        for (why, count) in &self.unanswered.0 {
             text += &format!("{count} STAMP packets not answered: {why}\n");
         }
-        for (why, count) in &self.failures {
+        for (why, count) in &self.failures.0 {
             text += &format!("{count} probes refused or aborted: {why}\n");
         }
         text

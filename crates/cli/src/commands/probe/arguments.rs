@@ -12,7 +12,7 @@ use netrig_probe::voice::VoiceSettings;
 use netrig_probe::web::WebSettings;
 use netrig_probe::{FarEndSettings, OneWaySettings, PacketSettings, PingSettings, StampSettings};
 
-use super::common::{Form, KeyPlace, Target};
+use super::common::{Form, IpVersionFlags, KeyPlace, Target};
 use crate::typed::Typed;
 
 /// `netrig probe`.
@@ -112,12 +112,8 @@ pub struct Web {
     /// URL of the object: http://HOST[:PORT]/PATH
     #[arg(value_name = "URL")]
     pub url: String,
-    /// Only IPv4
-    #[arg(short = '4', long, conflicts_with = "ipv6")]
-    pub ipv4: bool,
-    /// Only IPv6
-    #[arg(short = '6', long)]
-    pub ipv6: bool,
+    #[command(flatten)]
+    pub version: IpVersionFlags,
     #[command(flatten)]
     pub probe: Typed<WebSettings>,
     #[command(flatten)]

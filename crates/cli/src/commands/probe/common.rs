@@ -18,23 +18,37 @@ pub struct Target {
     /// A link-local address is followed by its interface: `fe80::1%eth0`, `[fe80::1%eth0]:862`
     #[arg(value_name = "TARGET")]
     pub target: String,
-    /// Only IPv4
-    #[arg(short = '4', long, conflicts_with = "ipv6")]
-    pub ipv4: bool,
-    /// Only IPv6
-    #[arg(short = '6', long)]
-    pub ipv6: bool,
+    #[command(flatten)]
+    pub version: IpVersionFlags,
 }
 
 impl Target {
     /// The address of the target. Its port is `port` if the target has none.
     pub fn resolve(&self, port: u16) -> Result<SocketAddr, Failure> {
+        self.version.resolve(&self.target, port)
+    }
+}
+
+/// The permitted version of IP.
+#[derive(Clone, Copy, Debug, Args)]
+pub struct IpVersionFlags {
+    /// Only IPv4
+    #[arg(short = '4', long, conflicts_with = "ipv6")]
+    ipv4: bool,
+    /// Only IPv6
+    #[arg(short = '6', long)]
+    ipv6: bool,
+}
+
+impl IpVersionFlags {
+    /// The address of a target. Its port is `port` if the target has none.
+    pub fn resolve(self, target: &str, port: u16) -> Result<SocketAddr, Failure> {
         let version = match (self.ipv4, self.ipv6) {
             (true, _) => Some(IpFamily::V4),
             (_, true) => Some(IpFamily::V6),
             _ => None,
         };
-        resolve_target(&self.target, version, port).map_err(|error| match error {
+        resolve_target(target, version, port).map_err(|error| match error {
             TargetError::Form(_) | TargetError::Address(..) => Failure::request(error),
             TargetError::Unknown(..) | TargetError::NoAddress { .. } => Failure::failed(error),
         })

@@ -6,10 +6,12 @@ use netrig_probe::path_mtu::{PathMtuSettings, path_mtu};
 use netrig_probe::trace::TraceSettings;
 use netrig_probe::train::TrainSettings;
 use netrig_probe::web::{Url, WebOrder};
-use netrig_probe::{OneWayMetric, OneWaySettings, ProbeReport, StampSettings, control};
+use netrig_probe::{
+    OneWayMetric, OneWayOrder, OneWaySettings, ProbeReport, StampOrder, StampSettings, control,
+};
 
 use super::arguments::{KeyedProbe, OpenProbe, Ping, StreamProbe, Web};
-use super::common::{Form, Target, failure};
+use super::common::{Form, failure};
 use crate::failure::{Failure, exit_code, print_report};
 use crate::interruption::until_interrupted;
 
@@ -29,18 +31,25 @@ pub fn ping(arguments: &Ping) -> Result<ExitCode, Failure> {
 
 /// `netrig probe owd` and `netrig probe loss`.
 pub fn one_way(arguments: &StreamProbe<OneWaySettings>, metric: OneWayMetric) -> Result<ExitCode, Failure> {
-    let target = arguments.target.resolve(control::PORT)?;
-    let (probe, packets) = (&arguments.probe.settings, &arguments.packets.settings);
-    let order = probe.order(packets, target, metric, arguments.key.read()?);
+    let order = OneWayOrder {
+        target: arguments.target.resolve(control::PORT)?,
+        metric,
+        packets: arguments.packets.settings.clone(),
+        settings: arguments.probe.settings.clone(),
+        key: arguments.key.read()?,
+    };
     let report = netrig_probe::one_way(&order, &*until_interrupted()?).map_err(failure)?;
     tell(&report, arguments.form)
 }
 
 /// `netrig probe stamp`.
 pub fn stamp(arguments: &StreamProbe<StampSettings>) -> Result<ExitCode, Failure> {
-    let target = arguments.target.resolve(netrig_probe::stamp::PORT)?;
-    let (probe, packets) = (&arguments.probe.settings, &arguments.packets.settings);
-    let order = probe.order(packets, target, arguments.key.read()?);
+    let order = StampOrder {
+        target: arguments.target.resolve(netrig_probe::stamp::PORT)?,
+        packets: arguments.packets.settings.clone(),
+        settings: arguments.probe.settings.clone(),
+        key: arguments.key.read()?,
+    };
     let report = netrig_probe::stamp(&order, &*until_interrupted()?).map_err(failure)?;
     tell(&report, arguments.form)
 }
@@ -74,8 +83,7 @@ pub fn trace(arguments: &OpenProbe<TraceSettings>) -> Result<ExitCode, Failure> 
 /// `netrig probe web`.
 pub fn web(arguments: &Web) -> Result<ExitCode, Failure> {
     let url: Url = arguments.url.parse().map_err(Failure::request)?;
-    let target = Target { target: url.host.clone(), ipv4: arguments.ipv4, ipv6: arguments.ipv6 };
-    let address = target.resolve(url.port)?;
+    let address = arguments.version.resolve(&url.host, url.port)?;
     let order = WebOrder { url, address, settings: arguments.probe.settings.clone() };
     let report = netrig_probe::web::web(&order, &*until_interrupted()?).map_err(failure)?;
     print_report(arguments.form.json, &report, || report.text())?;

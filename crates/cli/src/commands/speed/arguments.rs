@@ -5,9 +5,10 @@ use std::path::PathBuf;
 use clap::{Args, Subcommand, ValueEnum};
 use netrig_core::{Duration, Rate};
 use netrig_host::ConnectionLimits;
+use netrig_speed::admission::AdmissionLimits;
 use netrig_speed::request::{SpeedServerSettings, SpeedSettings};
 
-use crate::commands::probe::{KeyPlace, Target};
+use crate::commands::probe::{IpVersionFlags, KeyPlace, Target};
 use crate::typed::Typed;
 
 /// `netrig speed`.
@@ -67,6 +68,8 @@ pub struct Serve {
     #[command(flatten)]
     pub server: Typed<SpeedServerSettings>,
     #[command(flatten)]
+    pub limits: Typed<AdmissionLimits>,
+    #[command(flatten)]
     pub connections: Typed<ConnectionLimits>,
     /// At the end, print one JSON document about the sessions
     #[arg(long)]
@@ -79,12 +82,8 @@ pub struct Tune {
     /// The other end of the path, a name or an address; without it, settings that depend on the round trip are not judged
     #[arg(value_name = "HOST")]
     pub target: Option<String>,
-    /// Only IPv4
-    #[arg(short = '4', long, conflicts_with = "ipv6")]
-    pub ipv4: bool,
-    /// Only IPv6
-    #[arg(short = '6', long)]
-    pub ipv6: bool,
+    #[command(flatten)]
+    pub version: IpVersionFlags,
     /// Rate of the path in its faster direction
     #[arg(long, help_heading = "Path", value_name = "RATE")]
     pub rate: Option<Rate>,

@@ -5,7 +5,7 @@ use std::process::ExitCode;
 
 use netrig_host::user_file;
 use netrig_speed::protocol::Keyring;
-use netrig_speed::serve::{Server, ServerError};
+use netrig_speed::serve::{Server, ServerError, ServerOrder};
 
 use super::arguments::Serve;
 use crate::failure::{Failure, print_report};
@@ -13,8 +13,13 @@ use crate::interruption::until_interrupted;
 
 pub fn serve(arguments: &Serve) -> Result<ExitCode, Failure> {
     let cancel = until_interrupted()?;
-    let order = arguments.server.settings.order(keys(arguments)?, arguments.connections.settings);
-    let server = Server::open(order.map_err(Failure::request)?).map_err(failure)?;
+    let order = ServerOrder {
+        settings: arguments.server.settings.clone(),
+        limits: arguments.limits.settings,
+        connections: arguments.connections.settings,
+        keys: keys(arguments)?,
+    };
+    let server = Server::open(order).map_err(failure)?;
     if let Some(shortage) = server.shortage() {
         eprintln!("warning: {shortage}");
     }

@@ -9,21 +9,19 @@ use netrig_speed::tune::{RateFrom, SYSCTLS, TunedPath, Tuning};
 
 use super::arguments::Tune;
 use super::measure::{call_order, failure};
-use crate::commands::probe::Target;
 use crate::failure::{Failure, print_report};
 use crate::interruption::until_interrupted;
 
 pub fn tune(arguments: &Tune) -> Result<ExitCode, Failure> {
-    let (ipv4, ipv6) = (arguments.ipv4, arguments.ipv6);
-    let target = arguments.target.as_ref().map(|host| Target { target: host.clone(), ipv4, ipv6 });
-    let server = target.as_ref().map(|target| target.resolve(PORT)).transpose()?;
+    let target = arguments.target.as_deref();
+    let server = target.map(|target| arguments.version.resolve(target, PORT)).transpose()?;
     let rate = arguments.rate.map(|rate| (rate, RateFrom::Told));
     let mut path =
         TunedPath { host: server.map(|server| server.ip()), round_trip: arguments.round_trip, rate };
     let mut unread = Vec::new();
     if let Some((target, server)) = target.zip(server) {
         if arguments.measure {
-            let order = call_order(&target.target, server, &arguments.key, None)?;
+            let order = call_order(target, server, &arguments.key, None)?;
             let measured = measure_quickly(order, &*until_interrupted()?).map_err(failure)?;
             path.round_trip = path.round_trip.or(measured.round_trip);
             path.rate = path.rate.or(measured.rate.map(|rate| (rate, RateFrom::Measured)));

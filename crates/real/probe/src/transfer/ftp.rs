@@ -12,12 +12,15 @@ use netrig_traffic::FtpDirection;
 use suppaftp::types::{FileType, FtpError};
 use suppaftp::{FtpStream, Mode};
 
-use super::verdict::{TransferLimit, TransferWatch};
+use super::fault;
 use crate::{ProbeError, ProbeResult};
-use netrig_bulk::{Effort, EndReport, PathDelays};
+use netrig_bulk::{
+    ConnectionCounts, ConnectionSummary, Effort, EndReport, HostCounters, LimitingFactor, MeasuredHost,
+    PathDelays, StreamCounts, TransferEnds,
+};
 use netrig_host::socket::TcpOptions;
 use netrig_host::socket::{SocketBuilder, hold_window};
-use netrig_host::{HostAddress, TcpCounts, TcpInfo, monotonic_nanos};
+use netrig_host::{HostAddress, InterruptionCounts, Precedence, TcpCounts, TcpInfo, monotonic_nanos};
 
 /// Maximum number of bytes in one read or write.
 const BLOCK: usize = 64 << 10;
@@ -66,15 +69,10 @@ pub struct FtpReport {
     pub session_s: f64,
     /// TCP's counters at this end of the data connection.
     pub counts: TcpCounts,
-    /// Reasons why an end, and not the path, limited the transfer. Empty if the times are valid.
-    pub limits: Vec<TransferLimit>,
-}
-
-impl FtpReport {
-    /// Reasons why an end, and not the path, limited the transfer, as sentences.
-    pub fn faults(&self) -> Vec<String> {
-        self.limits.iter().map(|limit| limit.why.clone()).collect()
-    }
+    /// The limit at an end, if an end, and not the path, limited the transfer.
+    pub limit: Option<LimitingFactor>,
+    /// Reasons why the times are not those of the path. Empty if they are valid.
+    pub faults: Vec<String>,
 }
 
 /// Transfers one file. A stored file, or a part of it, is always deleted at the server. If the transfer fails or
@@ -258,24 +256,50 @@ impl FtpSession<'_> {
         let mut session = session.passive_stream_builder(move |to| {
             dial(to.port()).map_err(|why| FtpError::ConnectionError(io::Error::other(why)))
         });
-        let (watch, before, since) = (TransferWatch::start(), Effort::of_this_thread(), monotonic_nanos());
+        let (host, interruptions) = (HostCounters::read(), InterruptionCounts::read());
+        let (before, since) = (Effort::of_this_thread(), monotonic_nanos());
         let (bytes, transfer_s) = match order.direction {
             FtpDirection::Store => self.store(&mut session, rest)?,
             FtpDirection::Fetch => self.fetch(&mut session)?,
         };
         let data = self.sockets.last();
-        let [srtt, min_rtt] = [data.srtt, data.min_rtt].map(|trip| trip.map(Duration::as_secs_f64));
-        let effort = Effort::of_this_thread().since(&before);
+        let (effort, lasted) = (Effort::of_this_thread().since(&before), monotonic_nanos() - since);
         let end = EndReport {
+            host: HostCounters::read().since(&host),
             ran_ns: effort.ran.as_nanos(),
             waited_ns: effort.waited.as_nanos(),
-            threads_ns: monotonic_nanos() - since,
+            threads_ns: lasted,
             ..EndReport::default()
         };
-        let limits = watch.limits(&end, &[data], PathDelays::of(srtt, min_rtt));
+        let limit = self.limit(&end, data, bytes as f64 * 8.0 / transfer_s);
+        let interruptions = InterruptionCounts::read().since(&interruptions, Precedence::None, false);
+        let faults = limit.iter().map(fault).chain(interruptions.fault()).collect();
         session.quit().map_err(self.at("farewell"))?;
         let session_s = (monotonic_nanos() - begun) as f64 * 1e-9;
-        Ok(FtpReport { greeting, bytes, transfer_s, session_s, counts: data.counts, limits })
+        Ok(FtpReport { greeting, bytes, transfer_s, session_s, counts: data.counts, limit, faults })
+    }
+
+    /// The limit of a transfer at one of the ends, of which the server does not report its own. `end` is the report of
+    /// this end, and `data` the last reading of the data connection.
+    fn limit(&self, end: &EndReport, data: TcpInfo, bits_per_s: f64) -> Option<LimitingFactor> {
+        let stores = self.order.direction == FtpDirection::Store;
+        let sent = if stores { self.order.bytes } else { 0 };
+        let counts =
+            StreamCounts { sent, received: 0, acknowledged: None, info: Some(data), has_hole: false };
+        let counts = ConnectionCounts { at_ns: end.threads_ns, ..(&counts).into() };
+        let connections = ConnectionSummary::of(&[ConnectionCounts::default(), counts], 0.0);
+        let untold = EndReport::default();
+        let [sender, receiver] = if stores { [end, &untold] } else { [&untold, end] };
+        TransferEnds {
+            sends: if stores { MeasuredHost::Client } else { MeasuredHost::Server },
+            sender,
+            receiver,
+            connections: connections.as_ref(),
+            streams: 1,
+            payload: Some(bits_per_s),
+            delays: connections.and_then(|told| PathDelays::of(told.round_trip_s, told.least_round_trip_s)),
+        }
+        .limit()
     }
 
     /// Stores the file and deletes it. `rest` is set to what would remain on the server if the session failed now.

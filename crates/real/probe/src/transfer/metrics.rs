@@ -1,6 +1,7 @@
 //! The framework for TCP throughput testing (RFC 6349): the capacity of a path for TCP, and three metrics of how well
 //! TCP used this capacity.
 
+use netrig_bulk::PacketShape;
 use netrig_core::Duration;
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -12,10 +13,8 @@ pub struct TcpPath {
     pub round_trip: Duration,
     /// Bottleneck bandwidth: the highest rate of IP packets on the path, bit/s (section 3.1).
     pub bottleneck_bits_per_s: f64,
-    /// TCP payload of a full segment, bytes.
-    pub segment: u32,
-    /// IP and TCP headers of a full segment, bytes.
-    pub headers: u32,
+    /// A full segment.
+    pub packet: PacketShape,
 }
 
 impl TcpPath {
@@ -26,8 +25,7 @@ impl TcpPath {
 
     /// Maximum TCP throughput, payload bytes per second (section 4.1.1): achieved with full segments sent back to back.
     pub fn ideal_bytes_per_s(&self) -> f64 {
-        let share = f64::from(self.segment) / f64::from(self.segment + self.headers);
-        self.bottleneck_bits_per_s / 8.0 * share
+        self.bottleneck_bits_per_s / 8.0 / self.packet.layers(1.0).ip
     }
 }
 
@@ -96,8 +94,7 @@ mod tests {
             let path = TcpPath {
                 round_trip: Duration::from_millis(ms),
                 bottleneck_bits_per_s: mbit_per_s * 1e6,
-                segment: 1460,
-                headers: 40,
+                packet: PacketShape::segment(1460, false, true),
             };
             near(path.bandwidth_delay_bytes() * 8.0, bits, 1e-6);
         }
@@ -121,8 +118,7 @@ mod tests {
         let path = TcpPath {
             round_trip: Duration::from_millis(25),
             bottleneck_bits_per_s: 12e6,
-            segment: 1460,
-            headers: 40,
+            packet: PacketShape::segment(1460, false, true),
         };
         // 1460 of 1500 bytes of 12 Mbit/s are payload.
         near(path.ideal_bytes_per_s(), 1.46e6, 1e-6);

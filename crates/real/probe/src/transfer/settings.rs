@@ -1,15 +1,14 @@
-//! The settings of a transfer, and its orders.
+//! The settings of a transfer, and the order of a transfer by FTP.
 
 use std::net::SocketAddr;
 
-use netrig_core::setting::Within;
+use netrig_core::setting::{AboveZero, Within};
 use netrig_core::{Dscp, Duration, Rate, Size, settings};
 use netrig_host::socket::TcpOptions;
 use netrig_traffic::FtpDirection;
 
-use super::{FILE_BYTES, FtpOrder, TcpOrder};
+use super::{FILE_BYTES, FtpOrder};
 use crate::receiver::MOST_CONNECTIONS;
-use crate::{ProbeError, ProbeResult};
 
 /// Default amount of data over TCP, bytes.
 const TCP_BYTES: u64 = 10_000_000;
@@ -22,7 +21,7 @@ settings! {
     #[derive(Clone, Debug)]
     pub struct TransferSettings with defaults {
         /// Amount of data. By default 10 MB over TCP, 952320 B by FTP.
-        bytes: Option<Size> {};
+        bytes: Option<Size> as AboveZero {};
         /// Connections at the same time, 1 to 64.
         streams: u16 as Within<1, { MOST_CONNECTIONS as u64 }> {} = 1;
         /// Congestion control of the kernel: `reno`, `cubic`, `bbr`. By default the kernel's.
@@ -32,7 +31,7 @@ settings! {
         /// Rate of the path in IP packets, to which RFC 6349's ratio of transfer times refers.
         bottleneck: Option<Rate> { excludes: &["ftp"] };
         /// Time between two readings of the kernel's connection state.
-        sample_every: Duration { excludes: &["ftp"] } = Duration::from_millis(100);
+        sample_every: Duration as AboveZero { excludes: &["ftp"] } = Duration::from_millis(100);
         /// Transfer a file by FTP, passive, with any server (port 21).
         ftp: bool { heading: FTP, excludes: &["streams", "key", "key_env"] };
         /// User to log in as.
@@ -47,27 +46,9 @@ settings! {
 }
 
 impl TransferSettings {
-    /// The order of a transfer over TCP.
-    ///
-    /// # Errors
-    /// The first invalid setting.
-    pub fn tcp_order(&self) -> ProbeResult<TcpOrder> {
-        let wrong = |why: &str| Err(ProbeError::Request(why.to_owned()));
-        if self.sample_every.is_zero() {
-            return wrong("--sample-every must be above zero");
-        }
-        let bytes = self.bytes.map_or(TCP_BYTES, Size::bytes);
-        if bytes == 0 {
-            return wrong("--bytes must be above zero");
-        }
-        Ok(TcpOrder {
-            bytes,
-            streams: self.streams,
-            options: self.options(),
-            dscp: self.dscp.0,
-            bottleneck_bits_per_s: self.bottleneck.map(|rate| rate.bits_per_s() as f64),
-            sample_every: self.sample_every,
-        })
+    /// Amount of data of a transfer over TCP, bytes.
+    pub(super) fn tcp_bytes(&self) -> u64 {
+        self.bytes.map_or(TCP_BYTES, Size::bytes)
     }
 
     /// The order of a transfer by FTP, with the password of the user. Without one, it is the password of anonymous
@@ -91,7 +72,8 @@ impl TransferSettings {
         }
     }
 
-    fn options(&self) -> TcpOptions {
+    /// The options of the data connections.
+    pub(super) fn options(&self) -> TcpOptions {
         TcpOptions { congestion: self.congestion.clone(), ..TcpOptions::default() }
     }
 }

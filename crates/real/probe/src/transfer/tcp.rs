@@ -6,38 +6,23 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use netrig_bulk::{
-    ByteBudget, PartReading, PathDelays, Reading, RunningTransfer, StreamEnding, StreamOrder,
-    TransferDirection, TransferPart, connect,
+    ByteBudget, ConnectionCounts, ConnectionSummary, EndReport, MeasuredHost, PacketShape, PartReading,
+    PathDelays, Reading, RunningTransfer, StreamEnding, StreamOrder, TransferDirection, TransferEnds,
+    TransferPart, connect,
 };
 use netrig_core::Duration;
-use netrig_host::socket::{SocketBuilder, TcpOptions};
-use netrig_host::{HostAddress, TcpCounts, TcpInfo, monotonic_nanos};
-use netrig_stats::summary;
+use netrig_host::socket::SocketBuilder;
+use netrig_host::{HostAddress, InterruptionCounts, Precedence, TcpCounts, TcpInfo, monotonic_nanos};
+use netrig_stats::summary::mean;
 
+use super::fault;
 use super::metrics::{Framework, TcpPath};
-use super::verdict::TransferWatch;
+use super::settings::TransferSettings;
 use crate::receiver::{LONGEST, MOST_CONNECTIONS, Remote};
 use crate::{ProbeError, ProbeResult};
 
 /// Time-out of a connection attempt.
 const CONNECT_PATIENCE: Duration = Duration::from_secs(10);
-
-/// Settings of a transfer.
-#[derive(Clone, Debug)]
-pub struct TcpOrder {
-    /// Application bytes of all connections together.
-    pub bytes: u64,
-    /// Number of connections, 1 to [`MOST_CONNECTIONS`].
-    pub streams: u16,
-    /// Options of the sockets.
-    pub options: TcpOptions,
-    /// DSCP of the packets, below 64.
-    pub dscp: u8,
-    /// Highest rate of the path, bits of IP packets per second, if known.
-    pub bottleneck_bits_per_s: Option<f64>,
-    /// Interval of the TCP_INFO samples.
-    pub sample_every: Duration,
-}
 
 /// A sample over all connections.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -99,58 +84,64 @@ pub struct TcpReport {
     pub interrupted: bool,
 }
 
-/// Sends the bytes of an order to a receiver.
+/// Sends data to a receiver.
 ///
 /// Fails if the receiver or a socket fails, if the receiver got a different number of bytes, or if `cancel` was set
 /// before any byte arrived.
-pub fn tcp(remote: &mut Remote, order: &TcpOrder, cancel: &AtomicBool) -> ProbeResult<TcpReport> {
-    let streams = order.streams.clamp(1, MOST_CONNECTIONS);
+pub fn tcp(remote: &mut Remote, settings: &TransferSettings, cancel: &AtomicBool) -> ProbeResult<TcpReport> {
+    let (streams, asked) = (settings.streams.clamp(1, MOST_CONNECTIONS), settings.tcp_bytes());
     let to = remote.sink(streams, LONGEST)?;
     let begun = monotonic_nanos();
     let connections =
-        (0..streams).map(|_| open(remote.local()?, to, order, cancel)).collect::<Result<Vec<_>, _>>()?;
+        (0..streams).map(|_| open(remote.local()?, to, settings, cancel)).collect::<Result<Vec<_>, _>>()?;
     // The handshakes measure the round-trip time of the idle path (RFC 6349 section 3.2).
     let opening = connections.iter().filter_map(|stream| TcpInfo::read(stream).ok()?.min_rtt).min();
     let round_trip = opening.unwrap_or_else(|| remote.round_trip());
-    let (mut transfer, watch) = (RunningTransfer::begin(None), TransferWatch::start());
-    let (first, budget) = (monotonic_nanos(), ByteBudget::new(order.bytes));
+    let (mut transfer, interruptions) = (RunningTransfer::begin(None), InterruptionCounts::read());
+    let (first, budget) = (monotonic_nanos(), ByteBudget::new(asked));
     // Each connection has a thread, which sends and also takes the samples.
-    let begin = |stream| begin(&mut transfer, stream, order, &budget);
+    let begin = |stream| begin(&mut transfer, stream, settings.sample_every, &budget);
     let courses = connections.into_iter().map(begin).collect::<io::Result<Vec<_>>>();
     let courses = courses.map_err(ProbeError::kernel("thread"))?;
     while !cancel.load(Ordering::Relaxed) && !transfer.is_over() && !remote.has_reply()? {}
     let interrupted = cancel.load(Ordering::Relaxed);
-    if !interrupted && transfer.is_over() && acknowledged(&courses) < order.bytes {
+    if !interrupted && transfer.is_over() && acknowledged(&courses) < asked {
         return Err(ProbeError::kernel("send")(io::ErrorKind::ConnectionAborted.into()));
     }
-    let sunk = if interrupted { None } else { Some(all_sunk(remote, order.bytes)?) };
+    let sunk = if interrupted { None } else { Some(all_sunk(remote, asked)?) };
     let ended = monotonic_nanos();
     let outcome = transfer.end(None, &mut |_| true).map_err(ProbeError::kernel("send"))?;
-    let acknowledged = Some(acknowledged(&courses).min(order.bytes)).filter(|bytes| *bytes > 0);
+    let acknowledged = Some(acknowledged(&courses).min(asked)).filter(|bytes| *bytes > 0);
     let bytes = sunk.or(acknowledged).ok_or(ProbeError::Interrupted)?;
     let (samples, last) = samples(&courses, first);
-    let (report, transfer_s) = (outcome.report, (ended - first) as f64 * 1e-9);
+    let (report, transfer_s) = (outcome.report(ended - first), (ended - first) as f64 * 1e-9);
     let segment = report.segment.unwrap_or_default();
-    // IP and TCP headers, and the time stamps option (RFC 7323) if it was negotiated.
-    let headers = if to.is_ipv4() { 40 } else { 60 } + if report.timestamps { 12 } else { 0 };
-    let path = |bottleneck_bits_per_s| TcpPath { round_trip, bottleneck_bits_per_s, segment, headers };
-    let path = order.bottleneck_bits_per_s.map(path);
+    let packet = PacketShape::segment(segment, report.timestamps, to.is_ipv4());
+    let path = |bottleneck_bits_per_s| TcpPath { round_trip, bottleneck_bits_per_s, packet };
+    let path = settings.bottleneck.map(|rate| path(rate.bits_per_s() as f64));
     let counts = last.iter().fold(TcpCounts::default(), |mut all, info| {
         all += &info.counts;
         all
     });
-    let trips = [mean_trip(&samples, &last), Some(round_trip.as_secs_f64())];
-    let again = counts.bytes_retransmitted as f64 / counts.bytes_sent.max(1) as f64;
+    let connections = summary(&courses, first);
+    let trips = [connections.and_then(|told| told.round_trip_s), Some(round_trip.as_secs_f64())];
+    let again = connections.and_then(|told| told.sent_again).unwrap_or(0.0);
     let ideal = path.as_ref().map(TcpPath::ideal_bytes_per_s);
     let framework = (bytes > 0 && transfer_s > 0.0)
         .then(|| Framework::of(bytes as f64 / transfer_s, ideal, again, trips));
-    let delays = PathDelays::of(trips[0], trips[1]);
-    let limits = watch.limits(&report, &last, delays);
-    let mut faults: Vec<_> = limits.into_iter().map(|limit| limit.why).collect();
+    let ends = TransferEnds {
+        sends: MeasuredHost::Client,
+        sender: &report,
+        receiver: &EndReport::default(),
+        connections: connections.as_ref(),
+        streams,
+        payload: Some(bytes as f64 * 8.0 / transfer_s),
+        delays: PathDelays::of(trips[0], trips[1]),
+    };
+    let interruptions = InterruptionCounts::read().since(&interruptions, Precedence::None, false);
+    let mut faults: Vec<_> = ends.limit().iter().map(fault).chain(interruptions.fault()).collect();
     faults.extend(framework.and_then(|framework| framework.fault()));
-    faults.extend(
-        interrupted.then(|| format!("the transfer was interrupted after {bytes} B of {} B", order.bytes)),
-    );
+    faults.extend(interrupted.then(|| format!("the transfer was interrupted after {bytes} B of {asked} B")));
     let windows = samples.iter().map(|sample| sample.window).chain([windows(&last)]);
     Ok(TcpReport {
         bytes,
@@ -180,12 +171,12 @@ type ConnectionReadings = Arc<Mutex<Vec<Reading>>>;
 fn begin(
     transfer: &mut RunningTransfer,
     socket: TcpStream,
-    order: &TcpOrder,
+    every: Duration,
     budget: &ByteBudget,
 ) -> io::Result<ConnectionReadings> {
     let order = StreamOrder {
         direction: TransferDirection::Sends,
-        every: order.sample_every,
+        every,
         bytes: Some(budget.clone()),
         pacing: None,
         window: None,
@@ -228,6 +219,21 @@ fn samples(courses: &[ConnectionReadings], first: u64) -> (Vec<TcpSample>, Vec<T
     (sampled.collect(), at(usize::MAX))
 }
 
+/// The summary of the connections of a transfer that began at `first`.
+fn summary(courses: &[ConnectionReadings], first: u64) -> Option<ConnectionSummary> {
+    let mut counted = Vec::new();
+    for (course, stream) in courses.iter().zip(0..) {
+        counted.push(ConnectionCounts { stream, ..ConnectionCounts::default() });
+        let readings = course.lock().unwrap_or_else(PoisonError::into_inner);
+        counted.extend(readings.iter().map(|reading| ConnectionCounts {
+            at_ns: reading.at - first,
+            stream,
+            ..(&reading.connections[0]).into()
+        }));
+    }
+    ConnectionSummary::of(&counted, 0.0)
+}
+
 /// Waits until all connections are closed, and checks that all bytes arrived.
 fn all_sunk(remote: &mut Remote, sent: u64) -> ProbeResult<u64> {
     let bytes = remote.sunk()?;
@@ -242,24 +248,15 @@ fn windows(infos: &[TcpInfo]) -> u64 {
     infos.iter().map(|info| info.window).sum()
 }
 
-/// The mean smoothed round-trip time during a transfer, s. If the transfer was too short for samples, the value at its
-/// end.
-fn mean_trip(samples: &[TcpSample], last: &[TcpInfo]) -> Option<f64> {
-    let watched: Vec<f64> = samples.iter().filter_map(|sample| sample.srtt_s).collect();
-    if watched.is_empty() { mean(last.iter().filter_map(srtt_s).collect()) } else { mean(watched) }
-}
-
-fn mean(values: Vec<f64>) -> Option<f64> {
-    (!values.is_empty()).then(|| summary::mean(&values))
-}
-
-fn srtt_s(info: &TcpInfo) -> Option<f64> {
-    info.srtt.map(Duration::as_secs_f64)
-}
-
 /// Opens one connection.
-fn open(local: SocketAddr, to: SocketAddr, order: &TcpOrder, cancel: &AtomicBool) -> ProbeResult<TcpStream> {
-    let socket = SocketBuilder::tcp(&order.options, order.dscp, HostAddress::from(local).at(0))?.bound()?;
+fn open(
+    local: SocketAddr,
+    to: SocketAddr,
+    settings: &TransferSettings,
+    cancel: &AtomicBool,
+) -> ProbeResult<TcpStream> {
+    let local = HostAddress::from(local).at(0);
+    let socket = SocketBuilder::tcp(&settings.options(), settings.dscp.0, local)?.bound()?;
     connect(socket, to, CONNECT_PATIENCE, cancel).map_err(|source| match source.kind() {
         io::ErrorKind::Interrupted => ProbeError::Interrupted,
         _ => ProbeError::Connect { target: to, source },
@@ -267,11 +264,12 @@ fn open(local: SocketAddr, to: SocketAddr, order: &TcpOrder, cancel: &AtomicBool
 }
 
 fn sample(infos: &[TcpInfo], at_ns: u64) -> TcpSample {
+    let trips: Vec<f64> = infos.iter().filter_map(|info| Some(info.srtt?.as_secs_f64())).collect();
     TcpSample {
         at_s: at_ns as f64 * 1e-9,
         cwnd: infos.iter().map(|info| info.cwnd).sum(),
         flight: infos.iter().map(|info| info.flight).sum(),
-        srtt_s: mean(infos.iter().filter_map(srtt_s).collect()),
+        srtt_s: (!trips.is_empty()).then(|| mean(&trips)),
         delivery_bytes_per_s: infos.iter().map(|info| info.delivery_rate).sum(),
         sent_again: infos.iter().map(|info| info.counts.bytes_retransmitted).sum(),
         window: windows(infos),

@@ -5,10 +5,9 @@ use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration as StdDuration;
 
-use netrig_core::Duration;
-use netrig_host::socket::TcpOptions;
+use netrig_core::{Duration, Rate, Size};
 use netrig_probe::receiver::Remote;
-use netrig_probe::transfer::{TcpOrder, TcpReport, tcp};
+use netrig_probe::transfer::{TcpReport, TransferSettings, tcp};
 use netrig_probe::video::{
     PictureState, VideoFrame, in_time, png, psnr_db, show, side_by_side, ssim, watch, worst,
 };
@@ -26,7 +25,7 @@ static NEVER: AtomicBool = AtomicBool::new(false);
 /// Runs `guest` against a far end on this address. The far end must not report a failure.
 fn with_receiver(at: &str, guest: impl FnOnce(&mut Remote)) {
     let tally = tallied(at, guest);
-    assert!(tally.failures.is_empty(), "{tally:?}");
+    assert_eq!(tally.failures.total(), 0, "{tally:?}");
 }
 
 /// Runs `guest` against a far end. Returns the counters of the far end.
@@ -54,15 +53,14 @@ const BETWEEN_READINGS: Duration = Duration::from_secs(600);
 fn bytes_by_tcp() {
     for (at, streams) in [("127.0.0.1", 1), ("::1", 3)] {
         with_receiver(at, |remote| {
-            let order = TcpOrder {
-                bytes: 20_000_001,
+            let settings = TransferSettings {
+                bytes: Some(Size::from_bytes(20_000_001)),
                 streams,
-                options: TcpOptions { congestion: Some("reno".to_owned()), ..TcpOptions::default() },
-                dscp: 0,
-                bottleneck_bits_per_s: None,
+                congestion: Some("reno".to_owned()),
                 sample_every: BETWEEN_READINGS,
+                ..TransferSettings::default()
             };
-            let report = tcp(remote, &order, &NEVER).unwrap();
+            let report = tcp(remote, &settings, &NEVER).unwrap();
             // The transfer does not wait for a sample.
             assert!(report.samples.is_empty() && report.took_s < BETWEEN_READINGS.as_secs_f64());
             assert_eq!((report.bytes, report.congestion.as_str()), (20_000_001, "reno"));
@@ -75,11 +73,13 @@ fn bytes_by_tcp() {
             assert!(report.path_mtu > 1500 && report.segment <= report.path_mtu - 52, "{report:?}");
             assert!(report.send_buffer > 0 && report.far_window > 0, "{report:?}");
             // The stated bottleneck of 1 B/s is not that of the path.
-            let given = TcpOrder { bottleneck_bits_per_s: Some(8.0), bytes: 1000, ..order.clone() };
+            let (bytes, bottleneck) = (Some(Size::from_bytes(1000)), Some(Rate::from_bits_per_s(8)));
+            let given = TransferSettings { bytes, bottleneck, ..settings.clone() };
             let report = tcp(remote, &given, &NEVER).unwrap();
             let path = report.path.unwrap();
-            assert_eq!((path.segment, path.headers), (report.segment, if at == "::1" { 72 } else { 52 }));
-            let ideal = 1000.0 * f64::from(path.segment + path.headers) / f64::from(path.segment);
+            let headers = path.packet.transport + path.packet.ip;
+            assert_eq!((path.packet.payload, headers), (report.segment, if at == "::1" { 72 } else { 52 }));
+            let ideal = 1000.0 * f64::from(report.segment + headers) / f64::from(report.segment);
             assert!((1000.0 / path.ideal_bytes_per_s() - ideal).abs() < 1e-9);
             let ratio = report.framework.unwrap().transfer_time_ratio.unwrap();
             assert!((ratio - report.transfer_s / ideal).abs() < 1e-9);
@@ -87,7 +87,8 @@ fn bytes_by_tcp() {
                 |report: &TcpReport| report.faults.iter().any(|fault| fault.contains("stated bottleneck"));
             assert!(blames(&report), "{:?}", report.faults);
             // A bottleneck that loopback cannot reach causes no fault.
-            let given = TcpOrder { bottleneck_bits_per_s: Some(1e18), ..given };
+            let bottleneck = Some(Rate::from_bits_per_s(1_000_000_000_000_000_000));
+            let given = TransferSettings { bottleneck, ..given };
             assert!(!blames(&tcp(remote, &given, &NEVER).unwrap()));
         });
     }
@@ -125,13 +126,11 @@ fn who_interrupts_does_not_wait() {
         playout: Playout::Fixed(Duration::from_millis(40)),
     };
     let order = VoiceOrder { voice, lasts: Duration::from_secs(3000), dscp: 46, seed: 1 };
-    let endless = TcpOrder {
-        bytes: u64::MAX,
+    let endless = TransferSettings {
+        bytes: Some(Size::from_bytes(u64::MAX)),
         streams: 2,
-        options: TcpOptions::default(),
-        dscp: 0,
-        bottleneck_bits_per_s: None,
         sample_every: BETWEEN_READINGS,
+        ..TransferSettings::default()
     };
     let is_interrupted = |failure| matches!(failure, ProbeError::Interrupted);
     // The far end may report a failure, which is ignored.

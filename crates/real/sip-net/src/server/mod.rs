@@ -23,5 +23,5 @@ pub use names::{NameError, Names};
 pub use order::{ServeError, SocketsOrder};
 pub use partitioned::PartitionedSockets;
 pub use sockets::Sockets;
-pub use tally::{ConnectionTally, Messages, Reasons, Tally};
+pub use tally::{ConnectionTally, Messages, Tally};
 pub use text::ServerDocument;

@@ -3,7 +3,8 @@
 use std::collections::BTreeMap;
 
 use netrig_core::prometheus::{MetricKind, MetricsPage};
-use netrig_sip_net::server::{Reasons, Tally};
+use netrig_host::Reasons;
+use netrig_sip_net::server::Tally;
 
 /// The page with all counters of a server.
 pub fn page(server: &str, tally: &Tally) -> MetricsPage {

@@ -8,47 +8,37 @@ mod client;
 
 use std::collections::VecDeque;
 
-use netrig_core::{Duration, Instant, Rate};
+use netrig_core::setting::{AboveZero, AtLeastOne};
+use netrig_core::{Duration, Instant, Rate, Size, settings};
 use serde::{Deserialize, Serialize};
 
 pub use client::{AdmissionClient, HOUSEHOLDS_OF_A_SITE, Household, Site};
 
-/// The limits of a server.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct AdmissionLimits {
-    /// Maximum number of sessions that measure at the same time, at least 1.
-    pub sessions: usize,
-    /// Maximum number of sessions that wait, in addition to those that measure.
-    pub queue: usize,
-    /// Maximum number of sessions of one [`Household`] that measure at the same time, at least 1.
-    pub per_household: usize,
-    /// Maximum number of sessions of one household that wait.
-    pub queue_per_household: usize,
-    /// Maximum number of sessions with one key that measure at the same time. `None` means unlimited.
-    pub per_key: Option<usize>,
-    /// Maximum rate of all sessions together, in each direction. A session that states its rate waits until that rate
-    /// is available. A session that states no rate is counted with this rate divided by `sessions`.
-    pub rate: Option<Rate>,
-    /// Maximum duration of a session from its admission.
-    pub lasts: Duration,
-    /// Maximum number of bytes of a session, in both directions together.
-    pub bytes: u64,
-}
+/// Heading of the limits in help texts.
+const LIMITS: &str = "Limits";
 
-impl Default for AdmissionLimits {
-    /// The limits of a server on its own line. They admit few sessions at the same time, because each affects the
-    /// results of the others.
-    fn default() -> Self {
-        Self {
-            sessions: 4,
-            queue: 64,
-            per_household: 1,
-            queue_per_household: 4,
-            per_key: None,
-            rate: None,
-            lasts: Duration::from_secs(120),
-            bytes: 1_000_000_000_000,
-        }
+settings! {
+    /// The limits of a server on the sessions that it admits. An address of IPv6 stands for its /64 ([`Household`]). The
+    /// defaults are those of a server on its own line. They admit few sessions at the same time, because each affects
+    /// the results of the others.
+    #[derive(Clone, Copy, Debug, PartialEq)]
+    pub struct AdmissionLimits with defaults {
+        /// Sessions that measure at the same time.
+        sessions: usize as AtLeastOne { heading: LIMITS } = 4;
+        /// Sessions that may wait for their turn.
+        queue: usize { heading: LIMITS } = 64;
+        /// Sessions of one address (of IPv6: of one /64) that measure at the same time.
+        per_address: usize as AtLeastOne { heading: LIMITS } = 1;
+        /// Sessions of one address that may wait for their turn.
+        queue_per_address: usize { heading: LIMITS } = 4;
+        /// Sessions with one key that measure at the same time. By default, no limit per key.
+        per_key: Option<usize> as AtLeastOne { heading: LIMITS };
+        /// Rate of all sessions together in one direction; a session that does not state its rate is limited to an equal share.
+        max_rate: Option<Rate> as AboveZero { heading: LIMITS };
+        /// Longest duration of a session.
+        max_time: Duration as AboveZero { heading: LIMITS } = Duration::from_secs(120);
+        /// Bytes that a session may carry in both directions together.
+        max_size: Size as AboveZero { heading: LIMITS } = Size::from_bytes(1_000_000_000_000);
     }
 }
 
@@ -132,21 +122,21 @@ struct AdmittedSession {
 }
 
 impl Admission {
-    /// Admission control with these limits. `sessions` and `per_household` are raised to at least 1.
+    /// Admission control with these limits. `sessions` and `per_address` are raised to at least 1.
     pub fn new(limits: AdmissionLimits) -> Self {
-        let [sessions, per_household] = [limits.sessions, limits.per_household].map(|count| count.max(1));
-        let limits = AdmissionLimits { sessions, per_household, ..limits };
+        let [sessions, per_address] = [limits.sessions, limits.per_address].map(|count| count.max(1));
+        let limits = AdmissionLimits { sessions, per_address, ..limits };
         Self { limits, next: 0, served: Vec::new(), waiting: VecDeque::new() }
     }
 
     /// Requests admission. `rate` is the rate that the session will not exceed, if known.
     pub fn ask(&mut self, now: Instant, client: AdmissionClient, rate: Option<Rate>) -> AdmissionAnswer {
         let needs = rate.unwrap_or_else(|| self.equal_part());
-        if self.limits.rate.is_some_and(|most| needs > most) {
+        if self.limits.max_rate.is_some_and(|most| needs > most) {
             return AdmissionAnswer::Refused(AdmissionRefusal::TooMuch);
         }
         let ticket = Ticket(self.next);
-        let is_held = rate.is_some() || self.limits.rate.is_some();
+        let is_held = rate.is_some() || self.limits.max_rate.is_some();
         let session = AdmittedSession { ticket, client, needs, is_held, until: Instant::NEVER };
         // The queue is first in, first out. Sessions that wait only for their own household or key do not block others.
         let blocked = self.waiting.iter().any(|other| self.has_room_of_its_own(other));
@@ -156,7 +146,7 @@ impl Admission {
             return AdmissionAnswer::Admitted(ticket);
         }
         let waiting = self.waiting.iter().map(|other| other.client.household);
-        if !fits(session.client.household, waiting, self.limits.queue_per_household) {
+        if !fits(session.client.household, waiting, self.limits.queue_per_address) {
             return AdmissionAnswer::Refused(AdmissionRefusal::TooManyFromThere);
         }
         if self.waiting.len() >= self.limits.queue {
@@ -229,7 +219,7 @@ impl Admission {
     }
 
     fn serve(&mut self, now: Instant, session: AdmittedSession) {
-        self.served.push(AdmittedSession { until: now + self.limits.lasts, ..session });
+        self.served.push(AdmittedSession { until: now + self.limits.max_time, ..session });
     }
 
     /// Whether the limits of the session's household and of its key have room for it.
@@ -237,7 +227,7 @@ impl Admission {
         let served = self.served.iter().map(|other| other.client.household);
         let key = session.client.key.as_ref();
         let keyed = self.served.iter().filter(|other| other.client.key.as_ref() == key).count();
-        fits(session.client.household, served, self.limits.per_household)
+        fits(session.client.household, served, self.limits.per_address)
             && (key.is_none() || self.limits.per_key.is_none_or(|most| keyed < most))
     }
 
@@ -247,12 +237,12 @@ impl Admission {
         let needs = self.served.iter().map(|other| other.needs.bits_per_s());
         let all = needs.fold(session.needs.bits_per_s(), u64::saturating_add);
         let fits = |most: Rate| all <= most.bits_per_s();
-        self.served.len() < self.limits.sessions && self.limits.rate.is_none_or(fits)
+        self.served.len() < self.limits.sessions && self.limits.max_rate.is_none_or(fits)
     }
 
     /// The rate that is assumed for a session that states no rate.
     fn equal_part(&self) -> Rate {
-        let all = self.limits.rate.map_or(0, Rate::bits_per_s);
+        let all = self.limits.max_rate.map_or(0, Rate::bits_per_s);
         Rate::from_bits_per_s(all / self.limits.sessions.max(1) as u64)
     }
 }

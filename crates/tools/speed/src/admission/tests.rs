@@ -17,13 +17,7 @@ const fn at(seconds: u64) -> Instant {
 }
 
 fn limits(sessions: usize) -> AdmissionLimits {
-    AdmissionLimits {
-        sessions,
-        queue: 3,
-        per_household: 1,
-        queue_per_household: 1,
-        ..AdmissionLimits::default()
-    }
+    AdmissionLimits { sessions, queue: 3, per_address: 1, queue_per_address: 1, ..AdmissionLimits::default() }
 }
 
 fn ticket(answer: AdmissionAnswer) -> Ticket {
@@ -100,7 +94,7 @@ fn a_key_may_have_fewer_than_there_are() {
 #[test]
 fn all_together_carry_no_more_than_the_line() {
     let mbit = |mbit: u64| Some(Rate::from_bits_per_s(mbit * 1_000_000));
-    let mut admission = Admission::new(AdmissionLimits { rate: mbit(100), ..limits(4) });
+    let mut admission = Admission::new(AdmissionLimits { max_rate: mbit(100), ..limits(4) });
     assert!(matches!(admission.ask(at(0), from(1), mbit(60)), AdmissionAnswer::Admitted(_)));
     let waits = ticket(admission.ask(at(0), from(2), mbit(50)));
     assert_eq!(admission.place(waits), Some((0, 1)));
@@ -149,9 +143,9 @@ proptest! {
         let limits = AdmissionLimits {
             sessions: 3,
             queue: 5,
-            per_household: 2,
-            queue_per_household: 3,
-            rate: Some(Rate::from_bits_per_s(60)),
+            per_address: 2,
+            queue_per_address: 3,
+            max_rate: Some(Rate::from_bits_per_s(60)),
             ..AdmissionLimits::default()
         };
         let mut admission = Admission::new(limits);
@@ -185,7 +179,7 @@ proptest! {
 #[test]
 fn who_asks_for_more_than_there_can_be_waits_for_nobody() {
     for rate in [None, Some(Rate::from_bits_per_s(100_000_000))] {
-        let mut admission = Admission::new(AdmissionLimits { rate, ..limits(4) });
+        let mut admission = Admission::new(AdmissionLimits { max_rate: rate, ..limits(4) });
         for last in 1..=3 {
             let _ = admission.ask(at(0), from(last), Some(Rate::from_bits_per_s(u64::MAX)));
         }

@@ -10,8 +10,8 @@ use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use netrig_bulk::{
-    AssociationOrder, ByteBudget, PartObserver, PartReading, RunningTransfer, SourceOrder, Spacing,
-    StreamEnding, StreamOrder, Throttle, TransferDirection, TransferOutcome, TransferPart, pacing,
+    AssociationOrder, ByteBudget, MeasuredHost, PartObserver, PartReading, RunningTransfer, SourceOrder,
+    Spacing, StreamEnding, StreamOrder, Throttle, TransferDirection, TransferPart, pacing,
 };
 use netrig_core::Rate;
 use netrig_host::{Clock, random};
@@ -25,26 +25,15 @@ use crate::protocol::{
 /// Maximum length of the queue of live readings. If the queue is full, a reading appears only in the outcome.
 const UNTAKEN: usize = 64;
 
-/// Which end of a phase this is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum EndRole {
-    /// The end that requested the phase.
-    Client,
-    /// The end that serves the phase.
-    Server,
-}
-
-impl EndRole {
-    /// Whether this end sends, receives, or does both, in a phase whose data has the direction `way`.
-    pub const fn direction(self, way: DataDirection) -> TransferDirection {
-        match (self, way) {
-            (_, DataDirection::Both) => TransferDirection::Both,
-            (Self::Client, DataDirection::Up) | (Self::Server, DataDirection::Down) => {
-                TransferDirection::Sends
-            }
-            (Self::Client, DataDirection::Down) | (Self::Server, DataDirection::Up) => {
-                TransferDirection::Receives
-            }
+/// Whether a host sends, receives, or does both, in a phase whose data has the direction `way`.
+const fn direction(host: MeasuredHost, way: DataDirection) -> TransferDirection {
+    match (host, way) {
+        (_, DataDirection::Both) => TransferDirection::Both,
+        (MeasuredHost::Client, DataDirection::Up) | (MeasuredHost::Server, DataDirection::Down) => {
+            TransferDirection::Sends
+        }
+        (MeasuredHost::Client, DataDirection::Down) | (MeasuredHost::Server, DataDirection::Up) => {
+            TransferDirection::Receives
         }
     }
 }
@@ -142,20 +131,20 @@ pub struct RunningPhase {
     /// The planned duration, ns.
     lasts: u64,
     carrier: Carrier,
-    role: EndRole,
+    host: MeasuredHost,
     throttle: Arc<Throttle>,
     record: Arc<Mutex<PhaseOutcome>>,
     live: Receiver<LiveReading>,
 }
 
 impl RunningPhase {
-    /// Starts a phase within the limits of `allowance`.
+    /// Starts a phase on this host, within the limits of `allowance`.
     ///
     /// # Errors
     /// If the kernel refuses a thread or a socket.
     pub fn begin(
         phase: &MeasurementPhase,
-        role: EndRole,
+        host: MeasuredHost,
         sockets: PhaseSockets,
         allowance: Allowance,
     ) -> io::Result<Self> {
@@ -172,7 +161,7 @@ impl RunningPhase {
         let clock = Clock::starting_at(begun);
         let parts = match (&phase.carrier, sockets) {
             (Carrier::Tcp { way, congestion, .. }, PhaseSockets::Tcp { streams: sockets, window }) => {
-                let direction = role.direction(*way);
+                let direction = direction(host, *way);
                 if let Some(name) = congestion.as_ref().filter(|_| direction != TransferDirection::Receives) {
                     sockets.iter().try_for_each(|socket| set_congestion(socket, name))?;
                 }
@@ -182,7 +171,7 @@ impl RunningPhase {
                 vec![TransferPart::Streams { sockets, order, ending: StreamEnding::Abort }]
             }
             (Carrier::Udp { way, size, load }, PhaseSockets::Udp(socket)) => {
-                let (direction, flow, every) = (role.direction(*way), phase.number, phase.every());
+                let (direction, flow, every) = (direction(host, *way), phase.number, phase.every());
                 let mut parts = Vec::new();
                 if direction != TransferDirection::Sends {
                     let socket = socket.try_clone()?;
@@ -209,8 +198,8 @@ impl RunningPhase {
             (Carrier::Sctp { way, streams, size }, PhaseSockets::Sctp { socket, window }) => {
                 let order = AssociationOrder {
                     count: *streams,
-                    opens: role == EndRole::Client,
-                    direction: role.direction(*way),
+                    opens: host == MeasuredHost::Client,
+                    direction: direction(host, *way),
                     every: phase.every(),
                     size: *size,
                     pacing: each_of(allowance.rate, (*streams).into()),
@@ -225,7 +214,7 @@ impl RunningPhase {
             transfer.add(part, keep_readings(begun, &record, queue.clone()))?;
         }
         let (lasts, carrier) = (phase.lasts_ns, phase.carrier.clone());
-        Ok(Self { transfer, lasts, carrier, role, throttle, record, live })
+        Ok(Self { transfer, lasts, carrier, host, throttle, record, live })
     }
 
     /// Sets the rate at which datagrams are sent.
@@ -250,13 +239,13 @@ impl RunningPhase {
         may: &mut dyn FnMut([u64; 2]) -> bool,
     ) -> io::Result<PhaseOutcome> {
         let begun = self.transfer.begun();
-        let TransferOutcome { mut report, parts, stopped, ended, .. } = self.transfer.end(sent_there, may)?;
+        let outcome = self.transfer.end(sent_there, may)?;
         // The wait for datagrams in flight does not count as part of the phase.
-        let stopped = Some(stopped).filter(|_| matches!(self.carrier, Carrier::Udp { .. }));
-        let lasted = lasted([begun, ended], stopped, self.lasts);
-        report.threads_ns = parts.len() as u64 * lasted;
+        let stopped = Some(outcome.stopped).filter(|_| matches!(self.carrier, Carrier::Udp { .. }));
+        let lasted = lasted([begun, outcome.ended], stopped, self.lasts);
+        let mut report = outcome.report(lasted);
         // In the protocol, only senders report their congestion control.
-        let receives = |way| self.role.direction(way) == TransferDirection::Receives;
+        let receives = |way| direction(self.host, way) == TransferDirection::Receives;
         report.congestion.take_if(|_| self.carrier.way().is_some_and(receives));
         let PhaseOutcome { counted, heard, .. } =
             std::mem::take(&mut *self.record.lock().unwrap_or_else(PoisonError::into_inner));

@@ -1,36 +1,13 @@
 //! Converts the readings of a transfer to the types of the protocol.
 
-use netrig_bulk::{SinkReading, StreamCounts};
+use netrig_bulk::SinkReading;
 use netrig_core::{Duration, Instant};
 
-use crate::protocol::{ConnectionCounts, DatagramCounts};
+use crate::protocol::DatagramCounts;
 
 /// If no datagram arrived for this time before the end of a phase, the path was silent. A shorter silence is the wait
 /// for datagrams in flight.
 const STRAGGLERS: Duration = Duration::from_millis(200);
-
-impl From<&StreamCounts> for ConnectionCounts {
-    fn from(carried: &StreamCounts) -> Self {
-        let info = carried.info.unwrap_or_default();
-        Self {
-            received: carried.received,
-            segments: info.counts.data_segments_received,
-            has_hole: carried.has_hole,
-            sent: carried.sent,
-            cwnd: info.cwnd,
-            window: info.window,
-            srtt_ns: info.srtt.map(Duration::as_nanos),
-            min_rtt_ns: info.min_rtt.map(Duration::as_nanos),
-            transmitted: Some(info.counts.bytes_sent),
-            sent_again: Some(info.counts.bytes_retransmitted),
-            acknowledged: carried.acknowledged,
-            busy_ns: info.busy.as_nanos(),
-            window_limited_ns: info.window_limited.as_nanos(),
-            buffer_limited_ns: info.buffer_limited.as_nanos(),
-            ..Self::default()
-        }
-    }
-}
 
 /// The counts of received datagrams at a reading. `begun` is the start of the phase, ns of `CLOCK_MONOTONIC`.
 pub(super) fn heard_of(taken: &SinkReading, begun: u64) -> DatagramCounts {

@@ -1,30 +1,10 @@
 //! The evidence for the limit of one direction.
 
-use netrig_bulk::{LimitThresholds, PathDelays};
+use netrig_bulk::{LimitingFactor, MeasuredHost, PathDelays, TransferEnds};
 
-use super::limit::{LimitingFactor, MeasuredHost};
 use crate::measure::{LineCapacity, PhaseReport, SpeedReport};
-use crate::meter::{ConnectionSummary, Delays, OneWay};
+use crate::meter::{Delays, OneWay};
 use crate::protocol::{Carrier, DataDirection, Datagrams, EndReport};
-
-/// A processor that handles packets (softirq) for more than this share of the time has no time left for programs.
-const SOFTIRQ: f64 = 0.9;
-
-/// Share of stolen processor time above which the hypervisor is the limit.
-const STOLEN: f64 = 0.1;
-
-/// Thresholds of the time for which a window or a buffer must limit the sender, and of the time for which packets must
-/// be queued.
-const THRESHOLDS: LimitThresholds = LimitThresholds::CONCLUSIVE;
-
-/// If TCP had nothing to send for more than this share of the time, the sending program wrote too late.
-const IDLE: f64 = 0.15;
-
-/// Thresholds for a paced sender, for which the kernel counts most of the time as pacing. The window was the limit if
-/// it limited the sender for the share `HELD_BACK_AT_TIMES` of the time, and the share `FILLED` of it was used per
-/// round trip.
-const HELD_BACK_AT_TIMES: f64 = 0.05;
-const FILLED: f64 = 0.7;
 
 /// A transfer that reached this share of the capacity is limited by the line.
 const REACHED: f64 = 0.9;
@@ -34,19 +14,13 @@ const REACHED: f64 = 0.9;
 /// by the radio.
 const RADIO: f64 = 0.4;
 
-/// If the congestion window exceeds the data in flight by the factor `LET`, something else limits the sender. The send
-/// buffer is that limit if the data in flight exceed the share `HELD` of its size as the kernel counts it.
-const LET: f64 = 1.5;
-const HELD: f64 = 0.5;
-
 /// If headers take more than this share of the line, the verdict is short packets.
 const HEADERS: f64 = 0.1;
 
 /// Packet loss below this share does not noticeably affect congestion control.
 const LOSSY: f64 = 3e-4;
 
-/// If the receiving host dropped this share of the lost packets, the path did not lose them. The same share applies to
-/// times: a cause explains a waiting time if it accounts for this share of it.
+/// If the receiving host dropped this share of the lost packets, the path did not lose them.
 const MOST: f64 = 0.5;
 
 /// If the receiving host dropped this share of the packets that reached it, the host is the limit, regardless of the
@@ -68,6 +42,8 @@ pub(super) struct LimitEvidence<'a> {
     way: DataDirection,
     /// The phase to explain.
     phase: &'a PhaseReport,
+    /// The ends of the phase.
+    ends: TransferEnds<'a>,
     /// The result of a search in the same direction.
     searched: Option<&'a LineCapacity>,
     idle: Option<&'a Delays>,
@@ -86,15 +62,26 @@ impl<'a> LimitEvidence<'a> {
         let wanted = |phase: &&PhaseReport| (phase.carrier.way() == Some(DataDirection::Both)) == at_once;
         let adapts = |phase: &&PhaseReport| phase.carrier.adapts();
         let phase = phases().filter(wanted).find(adapts).or_else(|| phases().find(wanted))?;
-        Some(Self {
+        let mut evidence = Self {
             way,
             phase,
+            ends: TransferEnds {
+                sends: if way == DataDirection::Up { MeasuredHost::Client } else { MeasuredHost::Server },
+                sender: &phase.sender,
+                receiver: &phase.receiver,
+                connections: phase.connections.as_ref(),
+                streams: phase.carrier.streams().max(1),
+                payload: phase.throughput.map(|told| told.bits_per_s),
+                delays: None,
+            },
             searched: phases().find_map(|phase| phase.capacity.as_ref()),
             idle: report.idle.as_ref(),
             idle_ways: report.idle_ways.as_ref(),
             held_to: report.held_to,
             within: report.client.ip() == report.server.ip(),
-        })
+        };
+        evidence.ends.delays = evidence.delays();
+        Some(evidence)
     }
 
     pub fn limit(&self) -> LimitingFactor {
@@ -104,12 +91,12 @@ impl<'a> LimitEvidence<'a> {
                 Self::too_little,
                 Self::held_by_server,
                 Self::line_reached,
-                Self::processor,
-                Self::window,
-                Self::send_buffer,
+                |own| own.ends.processor(),
+                |own| own.ends.window(),
+                |own| own.ends.send_buffer(),
                 Self::way_back,
                 Self::line_missed,
-                Self::starved,
+                |own| own.ends.starved(),
             ],
             _ if self.phase.capacity.is_some() => &[
                 Self::unfinished,
@@ -141,7 +128,8 @@ impl<'a> LimitEvidence<'a> {
             LimitingFactor::Loss { reached, .. } => (*reached, true),
             _ => return None,
         };
-        let ends = [(self.sends(), &self.phase.sender, true), (self.receives(), &self.phase.receiver, false)];
+        let ends = self.ends;
+        let ends = [(ends.sends, ends.sender, true), (ends.receives(), ends.receiver, false)];
         ends.into_iter().find_map(|(end, report, sends)| {
             let radio = report.radio.as_ref()?;
             let at =
@@ -161,14 +149,6 @@ impl<'a> LimitEvidence<'a> {
         })
     }
 
-    const fn sends(&self) -> MeasuredHost {
-        if matches!(self.way, DataDirection::Up) { MeasuredHost::Client } else { MeasuredHost::Server }
-    }
-
-    const fn receives(&self) -> MeasuredHost {
-        if matches!(self.way, DataDirection::Up) { MeasuredHost::Server } else { MeasuredHost::Client }
-    }
-
     /// The received rate, bits per second of IP packets.
     fn reached(&self) -> f64 {
         self.phase.layers.map_or(0.0, |layers| layers.ip)
@@ -178,8 +158,9 @@ impl<'a> LimitEvidence<'a> {
     /// the data, or the median round-trip times if the clocks allow no one-way delays. Without echoes (iperf3 servers),
     /// they are the kernel's mean and minimum round-trip times.
     fn delays(&self) -> Option<PathDelays> {
-        let kernel =
-            || self.connections().and_then(|told| PathDelays::of(told.round_trip_s, told.least_round_trip_s));
+        let kernel = || {
+            self.ends.connections.and_then(|told| PathDelays::of(told.round_trip_s, told.least_round_trip_s))
+        };
         self.one_way(self.way).or_else(|| self.round_trip()).or_else(kernel)
     }
 
@@ -196,30 +177,22 @@ impl<'a> LimitEvidence<'a> {
 
     /// Queueing delay, s: the delay under load minus the delay on the idle path.
     fn queue_s(&self) -> f64 {
-        self.delays().map_or(0.0, PathDelays::added_s)
-    }
-
-    fn is_queued(&self) -> bool {
-        self.delays().is_some_and(|delays| THRESHOLDS.is_queued(delays))
-    }
-
-    fn connections(&self) -> Option<&ConnectionSummary> {
-        self.phase.connections.as_ref()
+        self.ends.delays.map_or(0.0, PathDelays::added_s)
     }
 
     /// The path is a black hole for long packets if almost no data arrive, data are retransmitted, and the short echoes
     /// are answered.
     fn black_hole(&self) -> Option<LimitingFactor> {
-        let connections = self.connections()?;
+        let connections = self.ends.connections?;
         let echoes = self.phase.delays.is_some_and(|delays| delays.p50_s.is_some());
         // On a slow line, retransmissions arrive. In a black hole, less than one packet per connection arrives.
         let mtu = self.phase.sender.path_mtu;
-        let one_each = u64::from(self.phase.carrier.streams().max(1)) * u64::from(mtu.unwrap_or(0));
+        let one_each = u64::from(self.ends.streams) * u64::from(mtu.unwrap_or(0));
         let series = &self.phase.series;
         let (lasted_s, bytes) = series.at_s.last().copied().zip(series.bytes.last().copied())?;
         let stuck = bytes < one_each && lasted_s >= PATIENCE_S;
         let sent_again = connections.bytes_again.filter(|bytes| *bytes > 0)?;
-        (stuck && echoes && !self.is_queued()).then_some(LimitingFactor::BlackHole { mtu, sent_again })
+        (stuck && echoes && !self.ends.is_queued()).then_some(LimitingFactor::BlackHole { mtu, sent_again })
     }
 
     /// Too little data for a verdict: the phase was aborted early, or no data arrived over connections. If all
@@ -254,7 +227,7 @@ impl<'a> LimitEvidence<'a> {
     fn of_line(&self, line: &LineCapacity) -> LimitingFactor {
         let (bits_per_s, reached) = (line.layers.ip, self.reached());
         if is_policer(line) && self.within {
-            return self.of_processor(false);
+            return self.ends.of_processor(false);
         }
         if is_policer(line) {
             return LimitingFactor::Policer { bits_per_s, reached, lost: line.found.loss_above };
@@ -268,95 +241,7 @@ impl<'a> LimitEvidence<'a> {
 
     /// Queueing delay that other traffic has on a full line, s. The queue of the search itself may be longer.
     fn queue_of(&self, line: &LineCapacity) -> f64 {
-        self.delays().map_or(line.found.queue_ns as f64 * 1e-9, PathDelays::added_s)
-    }
-
-    /// A processor slowed the connections: the receiver read too late, so that the window closed, or the sender wrote
-    /// too late.
-    fn processor(&self) -> Option<LimitingFactor> {
-        let connections = self.connections()?;
-        let closed = connections.window_limited.unwrap_or(0.0);
-        let idle = connections.busy.map_or(0.0, |share| 1.0 - share);
-        let (sender, receiver) = (&self.phase.sender, &self.phase.receiver);
-        let takes = closed > HELD_BACK_AT_TIMES && receiver.is_starved() || is_waiting(receiver, closed);
-        let gives = idle > IDLE && sender.is_starved() || is_waiting(sender, idle);
-        (takes || gives).then(|| self.of_processor(!takes))
-    }
-
-    /// The limit is the processor of the sending or the receiving host, or the hypervisor of this host.
-    fn of_processor(&self, sends: bool) -> LimitingFactor {
-        let (report, end) =
-            if sends { (&self.phase.sender, self.sends()) } else { (&self.phase.receiver, self.receives()) };
-        let stolen = report.host.processors.iter().map(|share| share.steal).fold(0.0, f64::max);
-        let [ran, waited] = report.thread_shares();
-        // The part of the wait that is not stolen time is due to other programs on the host.
-        if stolen > STOLEN.max(MOST * waited) {
-            return LimitingFactor::Stolen { end, share: stolen };
-        }
-        LimitingFactor::Processor { end, sends, ran, waited, softirq: softirq(report) }
-    }
-
-    /// A host has saturated processors, and no other limit was found. If both hosts are saturated, the limit is the one
-    /// with the higher demand.
-    fn starved(&self) -> Option<LimitingFactor> {
-        let wanted = |report: &EndReport| report.thread_shares().iter().sum::<f64>();
-        let flooded = |report: &EndReport| softirq(report) > SOFTIRQ;
-        let (sender, receiver) = (&self.phase.sender, &self.phase.receiver);
-        let sends = wanted(sender) >= wanted(receiver);
-        match (sender.is_starved() || receiver.is_starved(), flooded(receiver), flooded(sender)) {
-            (true, ..) => Some(self.of_processor(sends)),
-            (_, true, _) => Some(self.of_processor(false)),
-            (.., true) => Some(self.of_processor(true)),
-            _ => None,
-        }
-    }
-
-    fn window(&self) -> Option<LimitingFactor> {
-        let connections = self.connections()?;
-        let (share, bytes) = connections.window_limited.zip(connections.window)?;
-        let round_trip_s = connections.round_trip_s.unwrap_or(0.0);
-        let streams = self.phase.carrier.streams().max(1);
-        let in_flight = self.underway().unwrap_or(0.0);
-        let filled = share > HELD_BACK_AT_TIMES && in_flight > FILLED * bytes;
-        (filled || THRESHOLDS.is_held_back(share)).then_some(LimitingFactor::Window {
-            end: self.receives(),
-            bytes,
-            round_trip_s,
-            share,
-            connections: streams,
-            told: self.phase.receiver.window.is_some(),
-            chosen: self.phase.receiver.chosen_buffers[1],
-            needed: 2.0 * in_flight,
-        })
-    }
-
-    /// The send buffer is the limit. The kernel counts the time for which the buffer limited the sender, except for a
-    /// paced sender. For a paced sender, a buffer whose size an option set is the limit if the data in flight are far
-    /// below the congestion window.
-    fn send_buffer(&self) -> Option<LimitingFactor> {
-        let connections = self.connections()?;
-        let share = connections.buffer_limited?;
-        let (chosen, bytes) =
-            (self.phase.sender.chosen_buffers[0], self.phase.sender.buffers.map(|[send, _]| send));
-        let underway = self.underway().unwrap_or(0.0);
-        let filled = bytes.is_some_and(|bytes| underway > HELD * bytes as f64);
-        let let_be = connections.cwnd.unwrap_or(0.0);
-        let is_short = chosen && filled && let_be > LET * underway;
-        let is_held_back = THRESHOLDS.is_held_back(share);
-        (is_held_back || is_short).then_some(LimitingFactor::SendBuffer {
-            end: self.sends(),
-            bytes,
-            share: if is_held_back { share } else { 0.0 },
-            chosen,
-            underway: [underway, let_be],
-        })
-    }
-
-    /// Mean data in flight per connection, bytes.
-    fn underway(&self) -> Option<f64> {
-        let payload = self.phase.throughput?.bits_per_s;
-        let streams = self.phase.carrier.streams().max(1);
-        Some(payload / 8.0 * self.connections()?.round_trip_s? / f64::from(streams))
+        self.ends.delays.map_or(line.found.queue_ns as f64 * 1e-9, PathDelays::added_s)
     }
 
     /// The data are not queued, but their acknowledgements are.
@@ -364,7 +249,7 @@ impl<'a> LimitEvidence<'a> {
         let back =
             if matches!(self.way, DataDirection::Up) { DataDirection::Down } else { DataDirection::Up };
         let (there, back) = self.one_way(self.way).zip(self.one_way(back))?;
-        (THRESHOLDS.is_queued(back) && !THRESHOLDS.is_queued(there))
+        (back.is_queued() && !there.is_queued())
             .then(|| LimitingFactor::WayBack { reached: self.reached(), queue_s: back.added_s() })
     }
 
@@ -375,14 +260,14 @@ impl<'a> LimitEvidence<'a> {
 
     /// The transfer stayed below the capacity, and no host limited it: congestion control reacted to losses.
     fn line_missed(&self) -> Option<LimitingFactor> {
-        let connections = self.connections()?;
+        let connections = self.ends.connections?;
         let Some(line) = self.line() else { return self.queue_or_loss() };
         // A search that ended before it measured the loss below the capacity does not show random loss.
         let Some(lossy) = line.found.loss_beneath else { return self.queue_or_loss() };
         connections.bytes_again.filter(|bytes| *bytes > 0)?;
         if lossy > LOSSY {
             let reached = self.reached();
-            let unqueued = self.delays().is_some() && !self.is_queued();
+            let unqueued = self.ends.delays.is_some() && !self.ends.is_queued();
             return Some(LimitingFactor::Loss {
                 share: lossy,
                 reached,
@@ -403,14 +288,14 @@ impl<'a> LimitEvidence<'a> {
         let carried = 1.0 + dropped(&self.phase.receiver, &came) as f64 / came.received.max(1) as f64;
         let share = match (&self.phase.sender.datagrams, &self.phase.receiver.datagrams) {
             (Some(sent), Some(came)) => Some(came.lost as f64 / sent.sent.max(1) as f64),
-            _ => self.connections()?.sent_again,
+            _ => self.ends.connections?.sent_again,
         };
-        if self.is_queued() {
+        if self.ends.is_queued() {
             let bits_per_s = reached * if self.phase.carrier.adapts() { 1.0 } else { carried };
             return Some(LimitingFactor::Line { bits_per_s, reached, queue_s: self.queue_s() });
         }
         let adapts = self.phase.carrier.adapts();
-        let unqueued = self.delays().is_some();
+        let unqueued = self.ends.delays.is_some();
         let searched = self.searched.is_some();
         share.filter(|share| *share > LOSSY).map(|share| LimitingFactor::Loss {
             share,
@@ -429,10 +314,10 @@ impl<'a> LimitEvidence<'a> {
             return None;
         }
         if self.phase.receiver.is_starved() {
-            return Some(self.of_processor(false));
+            return Some(self.ends.of_processor(false));
         }
         Some(LimitingFactor::SocketBuffer {
-            end: self.receives(),
+            end: self.ends.receives(),
             dropped: dropped(&self.phase.receiver, &came),
             arrived: came.received,
             bytes: self.phase.receiver.buffers.map(|[_, receive]| receive),
@@ -447,7 +332,7 @@ impl<'a> LimitEvidence<'a> {
         if found.saturated || found.arrived == 0.0 {
             return None;
         }
-        self.starved().or_else(|| self.not_sent()).or_else(|| {
+        self.ends.starved().or_else(|| self.not_sent()).or_else(|| {
             let bits_per_s = capacity.layers.ip * found.offered / found.arrived;
             Some(LimitingFactor::Offered { bits_per_s, lost: found.loss_above })
         })
@@ -455,7 +340,7 @@ impl<'a> LimitEvidence<'a> {
 
     /// The limit of a search that the processors of a host limited.
     fn search_starved(&self) -> Option<LimitingFactor> {
-        self.phase.capacity.as_ref().filter(|capacity| capacity.by_hosts).and_then(|_| self.starved())
+        self.phase.capacity.as_ref().filter(|capacity| capacity.by_hosts).and_then(|_| self.ends.starved())
     }
 
     fn line_found(&self) -> Option<LimitingFactor> {
@@ -463,7 +348,7 @@ impl<'a> LimitEvidence<'a> {
         let (bits_per_s, found) = (line.layers.ip, &line.found);
         Some(if is_policer(line) && self.within {
             // On the loopback path, packets are dropped only because the processors of the host are too slow.
-            self.of_processor(false)
+            self.ends.of_processor(false)
         } else if is_policer(line) {
             LimitingFactor::Policer { bits_per_s, reached: bits_per_s, lost: found.loss_above }
         } else {
@@ -487,7 +372,7 @@ impl<'a> LimitEvidence<'a> {
     /// The sender missed its schedule.
     fn not_sent(&self) -> Option<LimitingFactor> {
         let sent = self.phase.sender.datagrams?;
-        (sent.skipped as f64 > ALL * sent.sent as f64).then(|| self.of_processor(true))
+        (sent.skipped as f64 > ALL * sent.sent as f64).then(|| self.ends.of_processor(true))
     }
 }
 
@@ -498,7 +383,7 @@ fn is_policer(line: &LineCapacity) -> bool {
     // The loss above the rate is compared with the loss below it. If the loss below the rate was not measured, the line
     // does not count as a policer.
     line.found.loss_beneath.is_some_and(|beneath| line.found.loss_above > 2.0 * beneath)
-        && queue_s < THRESHOLDS.queued_s.max(2.0 * datagram_s)
+        && queue_s < PathDelays::QUEUED_S.max(2.0 * datagram_s)
 }
 
 /// Whether a host limited a search: it dropped received datagrams, or a thread that carries data had no processor time
@@ -507,17 +392,6 @@ pub(crate) fn is_by_hosts(phase: &PhaseReport) -> bool {
     // A sender that saturated the line was not the limit, even if it was busy.
     let offered_enough = phase.capacity.is_some_and(|capacity| capacity.found.saturated);
     is_dropped_by_host(phase) || phase.receiver.is_starved() || (!offered_enough && phase.sender.is_starved())
-}
-
-/// Whether the data were delayed for a large share of the time, and the threads waited for a processor for most of it.
-/// In the rest of the time, a thread may sleep while the requested data are in flight.
-fn is_waiting(report: &EndReport, held_back: f64) -> bool {
-    let [_, waited] = report.thread_shares();
-    THRESHOLDS.is_held_back(held_back) && waited > MOST * held_back
-}
-
-fn softirq(report: &EndReport) -> f64 {
-    report.host.processors.iter().map(|share| share.softirq).fold(0.0, f64::max)
 }
 
 /// Datagrams that reached the receiving host but no program: the socket or the queues of the processors dropped them.

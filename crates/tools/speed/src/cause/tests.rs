@@ -1,10 +1,13 @@
 use std::net::{Ipv4Addr, SocketAddr};
 
-use netrig_bulk::{HostReport, ProcessorShare, RadioReport};
+use netrig_bulk::{
+    ConnectionSummary, HostReport, Layers, LimitingFactor, MeasuredHost, PacketShape, ProcessorShare,
+    RadioReport,
+};
 
 use super::*;
 use crate::measure::{LineCapacity, PhaseReport};
-use crate::meter::{ConnectionSummary, Delays, Layers, OneWay, PacketShape, Series, Throughput};
+use crate::meter::{Delays, OneWay, Series, Throughput};
 use crate::protocol::{Carrier, DatagramLoad, Datagrams, EndReport};
 use crate::search::FoundCapacity;
 

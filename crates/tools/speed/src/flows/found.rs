@@ -64,7 +64,6 @@ impl TestFindings {
             }
         }
         found.sort_by_key(|stream| stream.id);
-        let threads_ns = outcome.parts.len() as u64 * (lasted_s * 1e9) as u64;
         let [user, system] =
             outcome.ran_s.map(|ran| if lasted_s > 0.0 { 100.0 * ran / lasted_s } else { 0.0 });
         Self {
@@ -72,7 +71,7 @@ impl TestFindings {
             streams: found,
             begun,
             cpu: CpuUse { total: user + system, user, system },
-            report: EndReport { threads_ns, ..outcome.report },
+            report: outcome.report((lasted_s * 1e9) as u64),
         }
     }
 

@@ -6,7 +6,6 @@ mod rows;
 use std::net::SocketAddr;
 
 use serde::Serialize;
-use serde_json::Value;
 use time::OffsetDateTime;
 
 pub use self::readings::{
@@ -14,8 +13,9 @@ pub use self::readings::{
     TestRole, UdpReadings,
 };
 use self::rows::{JsonEnd, JsonInterval, interval_rows};
-use super::parameters::{TestDirection, TestTransport};
-use super::results::ServerOutput;
+use super::parameters::TestTransport;
+use super::results::{ServerOutput, output};
+use crate::protocol::DataDirection;
 
 #[derive(Serialize)]
 struct JsonDocument<'a> {
@@ -26,10 +26,8 @@ struct JsonDocument<'a> {
     title: Option<&'a str>,
     #[serde(skip_serializing_if = "Option::is_none")]
     extra_data: Option<&'a str>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    server_output_json: Option<&'a Value>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    server_output_text: Option<&'a str>,
+    #[serde(flatten, serialize_with = "output::serialize")]
+    server_output: &'a Option<ServerOutput>,
     #[serde(skip_serializing_if = "Option::is_none")]
     error: Option<&'a str>,
 }
@@ -41,7 +39,7 @@ struct JsonStart<'a> {
     system_info: &'a str,
     timestamp: Timestamp,
     #[serde(flatten)]
-    peer: Peer,
+    role: &'a TestRole,
     cookie: &'a str,
     #[serde(skip_serializing_if = "Option::is_none")]
     tcp_mss: Option<u32>,
@@ -52,13 +50,6 @@ struct JsonStart<'a> {
     sndbuf_actual: u32,
     rcvbuf_actual: u32,
     test_start: JsonTestStart,
-}
-
-#[derive(Serialize)]
-#[serde(rename_all = "snake_case")]
-enum Peer {
-    ConnectingTo { host: String, port: u16 },
-    AcceptedConnection { host: String, port: u16 },
 }
 
 #[derive(Serialize)]
@@ -95,19 +86,13 @@ impl TestDocument {
     /// not have, are 0.
     pub fn json(&self) -> String {
         let asked = &self.start.asked;
-        let (json, text) = match &self.server_output {
-            Some(ServerOutput::Json(json)) => (Some(json), None),
-            Some(ServerOutput::Text(text)) => (None, Some(text.as_str())),
-            None => (None, None),
-        };
         let whole = JsonDocument {
             start: self.started(),
             intervals: interval_rows(self),
             end: JsonEnd::new(self),
             title: asked.title.as_deref(),
             extra_data: asked.extra_data.as_deref(),
-            server_output_json: json,
-            server_output_text: text,
+            server_output: &self.server_output,
             error: self.error.as_deref(),
         };
         // Serialising numbers and text cannot fail.
@@ -136,13 +121,7 @@ impl TestDocument {
                 time: http_date(self.start.unix_seconds),
                 timesecs: self.start.unix_seconds,
             },
-            peer: match &self.start.role {
-                TestRole::Client { host, port } => Peer::ConnectingTo { host: host.clone(), port: *port },
-                TestRole::Server { client } => Peer::AcceptedConnection {
-                    host: client.ip().to_canonical().to_string(),
-                    port: client.port(),
-                },
-            },
+            role: &self.start.role,
             cookie: &self.start.cookie,
             tcp_mss: Some(asked.mss).filter(|mss| tcp && *mss > 0),
             tcp_mss_default: Some(self.start.mss).filter(|_| tcp && asked.mss == 0),
@@ -158,7 +137,7 @@ impl TestDocument {
                 duration: asked.time,
                 bytes: asked.bytes,
                 blocks: asked.blocks,
-                reverse: (asked.direction == TestDirection::Download).into(),
+                reverse: (asked.direction == DataDirection::Down).into(),
                 tos: asked.tos,
                 target_bitrate: asked.rate,
             },

@@ -49,7 +49,7 @@ pub use document::{
     TestRole, UdpReadings,
 };
 pub use error::{SessionError, SessionPhase};
-pub use parameters::{ParameterError, TestDirection, TestLimits, TestParameters, TestTransport};
+pub use parameters::{ParameterError, TestLimits, TestParameters, TestTransport};
 pub use results::{CpuUse, ResultsError, ServerOutput, StreamResult, TestResults};
 pub use server::{ServerEvent, ServerSession};
 pub use state::TestState;

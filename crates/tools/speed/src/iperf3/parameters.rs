@@ -6,6 +6,7 @@ use super::cjson::{flag, number, object, some_number};
 use super::code::{Iperf3Code, Iperf3Refusal};
 use super::datagram::{self, CounterWidth};
 use super::{DEFAULT_TCP_LEN, DEFAULT_TIME, DEFAULT_UDP_LEN, MOST_STREAMS};
+use crate::protocol::DataDirection;
 
 /// Maximum length of the parameters, bytes of JSON. iperf3 has the same limit.
 pub(super) const LONGEST: u32 = 8 * 1024;
@@ -30,37 +31,13 @@ pub enum TestTransport {
     Sctp,
 }
 
-/// The direction of data.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum TestDirection {
-    /// From the client to the server.
-    #[default]
-    Upload,
-    /// From the server to the client: `-R`.
-    Download,
-    /// Both directions at the same time, over separate streams: `--bidir`.
-    Both,
-}
-
-impl TestDirection {
-    /// Whether the client sends.
-    pub const fn uploads(self) -> bool {
-        matches!(self, Self::Upload | Self::Both)
-    }
-
-    /// Whether the server sends.
-    pub const fn downloads(self) -> bool {
-        matches!(self, Self::Download | Self::Both)
-    }
-}
-
 /// The parameters of a test. An optional number is zero if it is missing.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TestParameters {
     /// The transport protocol.
     pub transport: TestTransport,
     /// The direction.
-    pub direction: TestDirection,
+    pub direction: DataDirection,
     /// Duration after the warm-up, s. 0 if the test has another limit.
     pub time: u32,
     /// Duration of the warm-up, s. Its data do not count in the result.
@@ -182,7 +159,7 @@ impl TestParameters {
     /// Number of streams in both directions together.
     pub const fn streams(&self) -> u32 {
         match self.direction {
-            TestDirection::Both => self.parallel.saturating_mul(2),
+            DataDirection::Both => self.parallel.saturating_mul(2),
             _ => self.parallel,
         }
     }
@@ -190,9 +167,9 @@ impl TestParameters {
     /// Whether the `nth` stream, from 0, carries data from the client to the server. Uploading streams come first.
     pub const fn uploads(&self, nth: u32) -> bool {
         match self.direction {
-            TestDirection::Upload => true,
-            TestDirection::Download => false,
-            TestDirection::Both => nth < self.parallel,
+            DataDirection::Up => true,
+            DataDirection::Down => false,
+            DataDirection::Both => nth < self.parallel,
         }
     }
 
@@ -212,7 +189,7 @@ impl TestParameters {
         } else if self.server_affinity.is_some() {
             // The error number 1 is EPERM: clients may not choose the processors of a server.
             Err(Iperf3Refusal { code: Iperf3Code::AFFINITY, errno: 1 })
-        } else if self.flow_label != 0 && self.direction.downloads() {
+        } else if self.flow_label != 0 && self.direction != DataDirection::Up {
             Err(Iperf3Code::FLOW_LABEL.into())
         } else if self.streams() > limits.streams {
             Err(Iperf3Code::STREAMS.into())
@@ -328,9 +305,9 @@ impl ParametersWire {
         };
         let direction = match (self.reverse, self.bidirectional) {
             (true, true) => return Err(ParameterError::ReverseAndBidirectional),
-            (true, false) => TestDirection::Download,
-            (false, true) => TestDirection::Both,
-            (false, false) => TestDirection::Upload,
+            (true, false) => DataDirection::Down,
+            (false, true) => DataDirection::Both,
+            (false, false) => DataDirection::Up,
         };
         let parallel = self.parallel.unwrap_or(1);
         let (len, shortest, longest, code) = match transport {
@@ -410,8 +387,8 @@ impl From<&TestParameters> for ParametersWire {
             mss: asked.mss.into(),
             nodelay: asked.no_delay,
             parallel: Some(asked.parallel.into()),
-            reverse: asked.direction == TestDirection::Download,
-            bidirectional: asked.direction == TestDirection::Both,
+            reverse: asked.direction == DataDirection::Down,
+            bidirectional: asked.direction == DataDirection::Both,
             window: asked.window.into(),
             len: Some(asked.len.into()),
             bandwidth: asked.rate,
@@ -445,7 +422,7 @@ mod tests {
 
     fn real() -> TestParameters {
         TestParameters {
-            direction: TestDirection::Both,
+            direction: DataDirection::Both,
             time: 1,
             omit: 1,
             parallel: 2,
@@ -521,14 +498,11 @@ mod tests {
         assert_eq!(code(TestParameters { server_affinity: Some(0), ..asked() }), Iperf3Code::AFFINITY);
         assert_eq!(code(TestParameters { parallel: 9, ..asked() }), Iperf3Code::STREAMS);
         assert_eq!(code(TestParameters { rate: 10_000_001, ..asked() }), Iperf3Code::TOTAL_RATE);
-        let both = TestParameters { direction: TestDirection::Both, rate: 10_000_000, ..asked() };
+        let both = TestParameters { direction: DataDirection::Both, rate: 10_000_000, ..asked() };
         assert_eq!(both.check(&limits), Ok(()), "in each direction as much as there may be in one");
         let label = TestParameters { flow_label: 1, ..asked() };
         assert_eq!(label.check(&limits), Ok(()));
-        assert_eq!(
-            code(TestParameters { direction: TestDirection::Download, ..label }),
-            Iperf3Code::FLOW_LABEL
-        );
+        assert_eq!(code(TestParameters { direction: DataDirection::Down, ..label }), Iperf3Code::FLOW_LABEL);
         let long =
             |version: &str| TestParameters { time: 61, client_version: Some(version.into()), ..asked() };
         assert_eq!(code(long("3.12")), Iperf3Code::DURATION);
@@ -551,7 +525,7 @@ mod tests {
         ) {
             let asked = TestParameters {
                 transport: [TestTransport::Tcp, TestTransport::Udp][kind],
-                direction: [TestDirection::Upload, TestDirection::Download, TestDirection::Both][way],
+                direction: [DataDirection::Up, DataDirection::Down, DataDirection::Both][way],
                 time, omit, bytes, parallel, len, rate, tos, title,
                 no_delay: flags[0],
                 counter: if flags[1] { CounterWidth::Bits64 } else { CounterWidth::Bits32 },

@@ -139,8 +139,8 @@ impl TestResults {
     }
 }
 
-/// (De)serialises the output of a server. Text and JSON have different names on the wire.
-mod output {
+/// (De)serialises the output of a server. Text and JSON have different names on the wire and in documents.
+pub(super) mod output {
     use super::{Deserialize, Deserializer, Serialize, Serializer, ServerOutput, Value};
 
     #[derive(Default, Deserialize, Serialize)]

@@ -4,6 +4,7 @@ use netrig_core::{Duration, Instant};
 use proptest::prelude::*;
 
 use super::*;
+use crate::protocol::DataDirection;
 
 fn at(seconds: u64) -> Instant {
     Instant::ZERO + Duration::from_secs(seconds)
@@ -92,7 +93,7 @@ fn whole_test(asked: &TestParameters, piece: usize) {
 
 #[test]
 fn a_test_is_the_same_however_its_bytes_are_cut() {
-    for direction in [TestDirection::Upload, TestDirection::Download, TestDirection::Both] {
+    for direction in [DataDirection::Up, DataDirection::Down, DataDirection::Both] {
         let asked = TestParameters { direction, parallel: 3, omit: 2, time: 5, ..TestParameters::default() };
         for piece in [1, 2, 3, 7, usize::MAX] {
             whole_test(&asked, piece);

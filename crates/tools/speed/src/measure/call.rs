@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration as StdDuration, Instant as StdInstant};
 
-use netrig_bulk::{connect, datagram_socket};
+use netrig_bulk::{MeasuredHost, connect, datagram_socket};
 use netrig_core::{Duration, Rate};
 use netrig_host::socket::{Buffers, SocketBuilder, TcpOptions};
 use netrig_host::{HostAddress, TcpCounts, TcpInfo, monotonic_nanos, shown_up_to};
@@ -17,12 +17,12 @@ use rustls::pki_types::ServerName;
 
 use super::error::SpeedError;
 use crate::admission::AdmissionRefusal;
-use crate::carry::{Allowance, EndRole, LiveReading, PhaseOutcome, PhaseSockets, RunningPhase};
+use crate::carry::{Allowance, LiveReading, PhaseOutcome, PhaseSockets, RunningPhase};
 use crate::control::{ControlConnection, PATIENCE, request_datagrams};
 use crate::meter::ArrivalCourse;
 use crate::protocol::{
     Budget, Carrier, ConnectionCounts, DataDirection, DatagramCounts, EndReport, FromClient, FromServer,
-    MeasurementPhase, PhaseError, Preamble, SPEED, clock_mark,
+    MeasurementPhase, Preamble, SPEED, clock_mark,
 };
 
 /// Maximum wait for a control message before other events are checked.
@@ -67,37 +67,6 @@ pub fn server_name(host: &str, server: SocketAddr) -> ServerName<'static> {
 fn is_busy(error: &io::Error) -> bool {
     let error = error.get_ref().and_then(|error| error.downcast_ref::<rustls::Error>());
     matches!(error, Some(rustls::Error::AlertReceived(rustls::AlertDescription::AccessDenied)))
-}
-
-/// The order of a phase.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct PhaseOrder {
-    /// What carries the data, and in which direction.
-    pub carrier: Carrier,
-    /// The duration.
-    pub lasts: Duration,
-    /// Interval between readings.
-    pub every: Duration,
-}
-
-impl PhaseOrder {
-    /// An idle phase.
-    pub const fn idle(lasts: Duration) -> Self {
-        Self { carrier: Carrier::Idle, lasts, every: lasts }
-    }
-
-    /// Checks the order as a server does.
-    ///
-    /// # Errors
-    /// The first invalid value of the order.
-    pub fn check(&self) -> Result<(), PhaseError> {
-        self.phase(1).check()
-    }
-
-    pub(super) fn phase(&self, number: u32) -> MeasurementPhase {
-        let (lasts_ns, every_ns) = (self.lasts.as_nanos(), self.every.as_nanos());
-        MeasurementPhase { number, carrier: self.carrier.clone(), lasts_ns, every_ns }
-    }
 }
 
 /// A finished phase.
@@ -266,18 +235,18 @@ impl SpeedCall {
     /// If the server refuses the phase, or the control connection fails.
     pub fn carry(
         &mut self,
-        order: PhaseOrder,
+        mut phase: MeasurementPhase,
         cancel: &AtomicBool,
         watch: &mut dyn FnMut(PhaseEvent<'_>),
     ) -> Result<CarriedPhase, SpeedError> {
         self.number += 1;
-        let phase = order.phase(self.number);
+        phase.number = self.number;
         phase.check().map_err(SpeedError::Phase)?;
         self.control.send(&FromClient::Prepare(phase.clone()))?;
         self.wait_for(&FromServer::Ready)?;
         let sockets = self.open(&phase)?;
         // Receivers must run before data are sent.
-        let carrying = RunningPhase::begin(&phase, EndRole::Client, sockets, Allowance::default());
+        let carrying = RunningPhase::begin(&phase, MeasuredHost::Client, sockets, Allowance::default());
         let carrying = carrying.map_err(SpeedError::Carrying)?;
         self.control.send(&FromClient::Begin)?;
         self.wait_for(&FromServer::Begun)?;

@@ -6,21 +6,19 @@ use std::time::{Duration as StdDuration, Instant};
 
 use netrig_core::Duration;
 
-use super::beside::PathObservations;
-use super::call::{CarriedPhase, PhaseOrder};
-use super::phase_reports;
+use super::call::CarriedPhase;
+use super::phase_reports::{self, CompletedTask};
 use super::progress::MeasureProgress;
 use super::report::SpeedReport;
 use crate::carry::PhaseOutcome;
-use crate::cause;
 use crate::flows::{self, StreamFindings, StreamMark, StreamRecord, TestError, TestOrder, TestOutcome};
 use crate::iperf3::{
-    CpuUse, SessionError, StreamPath, StreamTotals, TestDirection, TestDocument, TestParameters, TestResults,
-    TestRole,
+    CpuUse, SessionError, StreamPath, StreamTotals, TestDocument, TestParameters, TestResults, TestRole,
 };
 use crate::iperf3::{StreamReadings, TcpReadings, TestTransport, UdpReadings, stream_id};
 use crate::protocol::{
     Carrier, ConnectionCounts, DataDirection, DatagramCounts, DatagramLoad, Datagrams, EndReport,
+    MeasurementPhase,
 };
 
 /// Time for which a server may still be busy with the previous test, and the interval of retries.
@@ -35,7 +33,7 @@ pub struct Iperf3Order {
     /// The name of the server as the user gave it.
     pub host: String,
     /// The phases, in order.
-    pub phases: Vec<PhaseOrder>,
+    pub phases: Vec<MeasurementPhase>,
 }
 
 /// Why a measurement against iperf3 failed.
@@ -58,21 +56,21 @@ pub fn measure_iperf3(
     cancel: &AtomicBool,
     progress: &mut dyn FnMut(MeasureProgress),
 ) -> Result<(SpeedReport, Vec<TestDocument>), Iperf3Error> {
-    let (mut carriages, mut documents): (Vec<CarriedPhase>, _) = (Vec::new(), Vec::new());
+    let (mut done, mut documents) = (Vec::new(), Vec::new());
     let (mut client, mut broken) = (order.server, None);
     for (place, phase) in order.phases.iter().enumerate() {
         progress(MeasureProgress::Task(place));
         let asked = asked(phase)?;
-        let receives = asked.direction.downloads();
+        let receives = asked.direction != DataDirection::Up;
         let way = if receives { DataDirection::Down } else { DataDirection::Up };
         let (server, host) = (order.server, order.host.clone());
-        let test = TestOrder { server, host, asked, every: phase.every };
+        let test = TestOrder { server, host, asked, every: phase.every() };
         let tested = test_when_free(&test, place > 0, cancel, &mut |at_s, [received, sent]| {
             progress(MeasureProgress::Arrived { way, at_s, bytes: if receives { received } else { sent } });
         });
         let tested = match tested {
             Ok(tested) => tested,
-            Err(error) if carriages.is_empty() => return Err(error.into()),
+            Err(error) if done.is_empty() => return Err(error.into()),
             // Earlier results are kept.
             Err(error) => {
                 broken = Some(error.to_string());
@@ -81,13 +79,14 @@ pub fn measure_iperf3(
         };
         client = tested.ends[0];
         broken = tested.error.as_ref().map(ToString::to_string);
-        carriages.push(carriage(&tested, phase, place as u32 + 1));
+        let carriage = carriage(&tested, phase, place as u32 + 1);
+        done.push(CompletedTask { carriage, found: None });
         documents.push(tested.document());
         if broken.is_some() {
             break;
         }
     }
-    Ok((told(order.server, client, carriages, broken), documents))
+    Ok((phase_reports::report([client, order.server], done, None, None, broken), documents))
 }
 
 /// Runs a test. The server may still be busy with the previous test, so the connection is retried.
@@ -110,58 +109,22 @@ fn test_when_free(
     }
 }
 
-fn told(
-    server: SocketAddr,
-    client: SocketAddr,
-    carriages: Vec<CarriedPhase>,
-    broken: Option<String>,
-) -> SpeedReport {
-    let v4 = server.is_ipv4();
-    let nothing = PathObservations::nothing();
-    let phases =
-        carriages.iter().flat_map(|carriage| phase_reports::phases(carriage, None, &nothing, v4)).collect();
-    let mut report = SpeedReport {
-        format: SpeedReport::FORMAT,
-        server,
-        client,
-        idle: None,
-        idle_ways: None,
-        phases,
-        after: None,
-        after_ways: None,
-        no_ways: None,
-        held_to: None,
-        verdicts: Vec::new(),
-        partial: broken.is_some() || carriages.iter().any(|carriage| carriage.cut_short),
-        broken,
-        carriages,
-    };
-    phase_reports::complete(&mut report);
-    report.verdicts = cause::verdicts(&report);
-    report
-}
-
 /// The parameters for a phase.
-fn asked(phase: &PhaseOrder) -> Result<TestParameters, Iperf3Error> {
-    let direction = |way: &DataDirection| match way {
-        DataDirection::Up => TestDirection::Upload,
-        DataDirection::Down => TestDirection::Download,
-        DataDirection::Both => TestDirection::Both,
-    };
+fn asked(phase: &MeasurementPhase) -> Result<TestParameters, Iperf3Error> {
     // iperf3 supports only whole seconds.
-    let time = phase.lasts.as_nanos().div_ceil(1_000_000_000).try_into().unwrap_or(u32::MAX);
+    let time = phase.lasts_ns.div_ceil(1_000_000_000).try_into().unwrap_or(u32::MAX);
     let every = TestParameters { time, ..TestParameters::default() };
     match &phase.carrier {
         Carrier::Idle => Err(Iperf3Error::Carrier("idle path")),
         Carrier::Tcp { way, streams, congestion } => Ok(TestParameters {
-            direction: direction(way),
+            direction: *way,
             parallel: (*streams).into(),
             congestion: congestion.clone(),
             ..every
         }),
         Carrier::Udp { way, size, load: DatagramLoad::Fixed { bits_per_s } } => Ok(TestParameters {
             transport: TestTransport::Udp,
-            direction: direction(way),
+            direction: *way,
             len: (*size).into(),
             rate: *bits_per_s,
             ..every
@@ -175,7 +138,7 @@ fn asked(phase: &PhaseOrder) -> Result<TestParameters, Iperf3Error> {
 }
 
 /// Converts a test to a phase of a measurement.
-fn carriage(tested: &TestOutcome, order: &PhaseOrder, number: u32) -> CarriedPhase {
+fn carriage(tested: &TestOutcome, phase: &MeasurementPhase, number: u32) -> CarriedPhase {
     let found = &tested.found;
     // The threads of both directions read at different times. The times of the stream with the most readings are used
     // for both.
@@ -197,7 +160,7 @@ fn carriage(tested: &TestOutcome, order: &PhaseOrder, number: u32) -> CarriedPha
     (far.report.segment, far.report.timestamps) = (near.report.segment, near.report.timestamps);
     far.report.path_mtu = near.report.path_mtu;
     CarriedPhase {
-        phase: order.phase(number),
+        phase: MeasurementPhase { number, ..phase.clone() },
         span: [found.begun, found.begun + lasted],
         near,
         far,
@@ -331,13 +294,12 @@ impl CarriedPhase {
     }
 
     fn asked(&self, way: DataDirection) -> TestParameters {
-        let lasts = self.phase.lasts();
-        let order = PhaseOrder { carrier: self.phase.carrier.clone(), lasts, every: self.phase.every() };
         // iperf3 has no search and no random gaps: such a phase is described as datagrams at a fixed rate.
-        asked(&order).unwrap_or_else(|_| {
+        asked(&self.phase).unwrap_or_else(|_| {
             let load = DatagramLoad::Fixed { bits_per_s: 0 };
             let size = if let Carrier::Udp { size, .. } = self.phase.carrier { size } else { 0 };
-            asked(&PhaseOrder { carrier: Carrier::Udp { way, size, load }, ..order }).unwrap_or_default()
+            let carrier = Carrier::Udp { way, size, load };
+            asked(&MeasurementPhase { carrier, ..self.phase.clone() }).unwrap_or_default()
         })
     }
 

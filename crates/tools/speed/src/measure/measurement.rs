@@ -6,15 +6,13 @@ use netrig_core::{Duration, Rate};
 use netrig_host::monotonic_nanos;
 
 use super::beside::PathObserver;
-use super::call::{CallOrder, CarriedPhase, PhaseEvent, PhaseOrder, SpeedCall};
+use super::call::{CallOrder, PhaseEvent, SpeedCall};
 use super::error::SpeedError;
-use super::phase_reports;
+use super::phase_reports::{self, CompletedTask};
 use super::progress::{MeasureProgress, tell};
 use super::report::SpeedReport;
 use super::searching::{SearchTask, Searching};
-use crate::cause;
-use crate::protocol::{Carrier, DataDirection};
-use crate::search::FoundCapacity;
+use crate::protocol::{DataDirection, MeasurementPhase};
 
 /// The order of a measurement.
 #[derive(Clone, Debug)]
@@ -37,25 +35,9 @@ pub struct MeasureOrder {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum MeasureTask {
     /// Runs a phase.
-    Carry(PhaseOrder),
+    Carry(MeasurementPhase),
     /// Searches for the capacity of the line.
     Search(SearchTask),
-}
-
-/// A finished task. For a search, `found` has its result and whether the search finished.
-struct CompletedTask {
-    carriage: CarriedPhase,
-    found: Option<(FoundCapacity, bool)>,
-}
-
-impl CompletedTask {
-    /// Whether any data arrived.
-    fn has_carried(&self) -> bool {
-        let ends = || [&self.carriage.near, &self.carriage.far].into_iter();
-        let streams = ends().flat_map(|end| &end.counted).map(|counted| counted.received);
-        let datagrams = ends().flat_map(|end| &end.heard).map(|heard| heard.bytes);
-        streams.chain(datagrams).any(|bytes| bytes > 0)
-    }
 }
 
 impl MeasureOrder {
@@ -75,7 +57,7 @@ impl MeasureOrder {
     /// Minimum duration of the measurement. Searches count as zero, because they may end immediately.
     fn least(&self) -> Duration {
         let carried = |task: &MeasureTask| match task {
-            MeasureTask::Carry(phase) => phase.lasts.as_nanos(),
+            MeasureTask::Carry(phase) => phase.lasts_ns,
             MeasureTask::Search(_) => 0,
         };
         let tasks = self.tasks.iter().map(carried).fold(0, u64::saturating_add);
@@ -117,33 +99,7 @@ pub fn measure(
             None
         }
     };
-    let partial = broken.is_some() || done.iter().any(|done| done.carriage.cut_short);
-    let idle = |at: Option<&CompletedTask>| {
-        at.filter(|done| done.carriage.phase.carrier == Carrier::Idle).map(|done| done.carriage.span)
-    };
-    let (before, after) = (idle(done.first()), idle(done.get(1..).and_then(<[CompletedTask]>::last)));
-    let reports =
-        |done: &CompletedTask| phase_reports::phases(&done.carriage, done.found, &watched, server.is_ipv4());
-    let mut report = SpeedReport {
-        format: SpeedReport::FORMAT,
-        server,
-        client,
-        idle: before.and_then(|span| watched.delays(span, 0.0)),
-        idle_ways: before.and_then(|span| watched.ways(span, 0.0)),
-        phases: done.iter().flat_map(reports).collect(),
-        after: after.and_then(|span| watched.delays(span, 0.0)),
-        after_ways: after.and_then(|span| watched.ways(span, 0.0)),
-        no_ways: watched.no_ways(),
-        held_to,
-        verdicts: Vec::new(),
-        partial,
-        broken,
-        carriages: Vec::new(),
-    };
-    phase_reports::complete(&mut report);
-    report.verdicts = cause::verdicts(&report);
-    report.carriages = done.into_iter().map(|done| done.carriage).collect();
-    Ok(report)
+    Ok(phase_reports::report([client, server], done, Some(&watched), held_to, broken))
 }
 
 /// Runs the tasks in order, between two idle phases, until one ends early.
@@ -156,7 +112,7 @@ fn carry_all(
     done: &mut Vec<CompletedTask>,
 ) -> Result<(), SpeedError> {
     if !order.idle.is_zero() {
-        let carriage = call.carry(PhaseOrder::idle(order.idle), cancel, &mut |_| {})?;
+        let carriage = call.carry(MeasurementPhase::idle(order.idle), cancel, &mut |_| {})?;
         done.push(CompletedTask { carriage, found: None });
     }
     for (place, task) in order.tasks.iter().enumerate() {
@@ -186,7 +142,7 @@ fn carry_all(
         }
     }
     if !order.after.is_zero() {
-        let carriage = call.carry(PhaseOrder::idle(order.after), cancel, &mut |_| {})?;
+        let carriage = call.carry(MeasurementPhase::idle(order.after), cancel, &mut |_| {})?;
         done.push(CompletedTask { carriage, found: None });
     }
     Ok(())
@@ -195,7 +151,7 @@ fn carry_all(
 /// Runs a phase. A phase of connections is extended by up to `spare` if too few data arrive.
 fn carry(
     call: &mut SpeedCall,
-    (phase, spare): (&PhaseOrder, Duration),
+    (phase, spare): (&MeasurementPhase, Duration),
     beside: &PathObserver,
     cancel: &AtomicBool,
     progress: &mut dyn FnMut(MeasureProgress),
@@ -210,7 +166,7 @@ fn carry(
         if let PhaseEvent::Tick(steering) = &mut news {
             let now = monotonic_nanos();
             let went_on = now - *begun.get_or_insert(now);
-            steering.enough = went_on >= phase.lasts.as_nanos() && arrived >= ENOUGH_BYTES;
+            steering.enough = went_on >= phase.lasts_ns && arrived >= ENOUGH_BYTES;
         }
         tell(way, &news, &mut |told| {
             if let MeasureProgress::Arrived { bytes, .. } = told {
@@ -224,8 +180,8 @@ fn carry(
     });
     beside.pause();
     let mut carriage = carriage?;
-    let lasted = Duration::from_nanos(carriage.span[1].saturating_sub(carriage.span[0]));
-    carriage.phase.lasts_ns = lasted.clamp(phase.lasts, longer.lasts).as_nanos();
+    let lasted_ns = carriage.span[1].saturating_sub(carriage.span[0]);
+    carriage.phase.lasts_ns = lasted_ns.clamp(phase.lasts_ns, longer.lasts_ns);
     Ok(CompletedTask { carriage, found: None })
 }
 
@@ -237,9 +193,9 @@ const ENOUGH_BYTES: u64 = 144_800;
 const MOST_LONGER: u64 = 4;
 
 /// The order of a phase with its maximum extension.
-fn longer(phase: &PhaseOrder, spare: Duration) -> PhaseOrder {
-    let lasts = (phase.lasts * MOST_LONGER).min(phase.lasts + spare);
-    let longer = PhaseOrder { lasts, ..phase.clone() };
+fn longer(phase: &MeasurementPhase, spare: Duration) -> MeasurementPhase {
+    let lasts = (phase.lasts() * MOST_LONGER).min(phase.lasts() + spare);
+    let longer = MeasurementPhase { lasts_ns: lasts.as_nanos(), ..phase.clone() };
     if phase.carrier.adapts() && longer.check().is_ok() { longer } else { phase.clone() }
 }
 
@@ -274,23 +230,24 @@ fn known(done: &[CompletedTask], way: DataDirection) -> Option<f64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::protocol::Carrier;
 
     #[test]
     fn phases_of_connections_may_last_longer_where_there_is_time_to_spare() {
         let second = Duration::from_secs(1);
         let phase = |carrier: Carrier| {
             let every = Duration::from_millis(100);
-            PhaseOrder { carrier, lasts: second * 3, every }
+            MeasurementPhase::new(carrier, second * 3, every)
         };
         let tcp = || phase(Carrier::Tcp { way: DataDirection::Down, streams: 4, congestion: None });
-        let lasts = |phase: PhaseOrder, spare| longer(&phase, spare).lasts;
+        let lasts = |phase: MeasurementPhase, spare| longer(&phase, spare).lasts();
         assert_eq!(lasts(tcp(), second * 60), second * 12);
         assert_eq!(lasts(tcp(), second * 2), second * 5);
         assert_eq!(lasts(tcp(), Duration::ZERO), second * 3);
         assert_eq!(lasts(phase(Carrier::Idle), second * 60), second * 3);
         // This phase is not extended, because the extended phase would exceed the limit of readings.
         let many = Carrier::Tcp { way: DataDirection::Down, streams: 128, congestion: None };
-        let many = PhaseOrder { lasts: second * 30, ..phase(many) };
+        let many = MeasurementPhase { lasts_ns: (second * 30).as_nanos(), ..phase(many) };
         assert_eq!(lasts(many, second * 600), second * 30);
     }
 }

@@ -15,7 +15,7 @@ mod report;
 mod searching;
 mod text;
 
-pub use call::{CallOrder, CarriedPhase, PhaseEvent, PhaseOrder, PhaseSteering, SpeedCall, server_name};
+pub use call::{CallOrder, CarriedPhase, PhaseEvent, PhaseSteering, SpeedCall, server_name};
 pub use error::SpeedError;
 pub use iperf3::{Iperf3Error, Iperf3Order, measure_iperf3};
 pub use latency::Latency;
@@ -23,5 +23,5 @@ pub use measurement::{MeasureOrder, MeasureTask, measure};
 pub use probing::Probing;
 pub use progress::MeasureProgress;
 pub use quick::{QuickMeasurement, measure_quickly, quick_round_trip};
-pub use report::{LineCapacity, PhaseReport, SpeedReport};
+pub use report::{LimitVerdict, LineCapacity, PhaseReport, SpeedReport};
 pub use searching::SearchTask;

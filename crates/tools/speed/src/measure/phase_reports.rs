@@ -1,27 +1,76 @@
-//! Computes the report of a phase from the counts of both ends.
+//! Computes the report of a measurement, and of each of its phases, from the counts of both ends.
 
+use std::net::SocketAddr;
+
+use netrig_bulk::{ConnectionSummary, Layers, PacketShape};
 use netrig_probe::transfer::Framework;
 
 use super::beside::PathObservations;
 use super::call::CarriedPhase;
 use super::report::{LineCapacity, PhaseReport, SpeedReport};
 use crate::carry::PhaseOutcome;
-use crate::cause::is_by_hosts;
-use crate::meter::{
-    AddedDelay, ArrivalCourse, ConnectionSummary, Layers, PacketShape, RoundTrips, Series, TooShort,
-};
+use crate::cause::{self, is_by_hosts};
+use crate::meter::{AddedDelay, ArrivalCourse, RoundTrips, Series, TooShort};
 use crate::protocol::{Carrier, DataDirection, ECHO_LEN};
 use crate::search::FoundCapacity;
 
+/// A finished task. For a search, `found` has its result and whether the search finished.
+pub(super) struct CompletedTask {
+    pub carriage: CarriedPhase,
+    pub found: Option<(FoundCapacity, bool)>,
+}
+
+impl CompletedTask {
+    /// Whether any data arrived.
+    pub fn has_carried(&self) -> bool {
+        let ends = || [&self.carriage.near, &self.carriage.far].into_iter();
+        let streams = ends().flat_map(|end| &end.counted).map(|counted| counted.received);
+        let datagrams = ends().flat_map(|end| &end.heard).map(|heard| heard.bytes);
+        streams.chain(datagrams).any(|bytes| bytes > 0)
+    }
+}
+
+/// The report of a measurement. `watched` has the observations beside the tasks; there are none with a server of iperf3.
+pub(super) fn report(
+    [client, server]: [SocketAddr; 2],
+    done: Vec<CompletedTask>,
+    watched: Option<&PathObservations>,
+    held_to: Option<f64>,
+    broken: Option<String>,
+) -> SpeedReport {
+    let (no_ways, nothing) = (watched.and_then(PathObservations::no_ways), PathObservations::nothing());
+    let watched = watched.unwrap_or(&nothing);
+    let idle = |at: Option<&CompletedTask>| {
+        at.filter(|done| done.carriage.phase.carrier == Carrier::Idle).map(|done| done.carriage.span)
+    };
+    let (before, after) = (idle(done.first()), idle(done.get(1..).and_then(<[CompletedTask]>::last)));
+    let mut report = SpeedReport {
+        format: SpeedReport::FORMAT,
+        server,
+        client,
+        idle: before.and_then(|span| watched.delays(span, 0.0)),
+        idle_ways: before.and_then(|span| watched.ways(span, 0.0)),
+        phases: done.iter().flat_map(|done| phases(done, watched, server.is_ipv4())).collect(),
+        after: after.and_then(|span| watched.delays(span, 0.0)),
+        after_ways: after.and_then(|span| watched.ways(span, 0.0)),
+        no_ways,
+        held_to,
+        verdicts: Vec::new(),
+        partial: broken.is_some() || done.iter().any(|done| done.carriage.cut_short),
+        broken,
+        carriages: Vec::new(),
+    };
+    complete(&mut report);
+    report.verdicts = cause::verdicts(&report);
+    report.carriages = done.into_iter().map(|done| done.carriage).collect();
+    report
+}
+
 /// Computes the reports of a phase, one per direction.
-pub(super) fn phases(
-    carriage: &CarriedPhase,
-    found: Option<(FoundCapacity, bool)>,
-    watched: &PathObservations,
-    v4: bool,
-) -> Vec<PhaseReport> {
+fn phases(done: &CompletedTask, watched: &PathObservations, v4: bool) -> Vec<PhaseReport> {
+    let CompletedTask { carriage, found } = done;
     let (near, far) = (&carriage.near, &carriage.far);
-    let one = |way, sender, receiver| phase(carriage, found, watched, v4, (way, sender, receiver));
+    let one = |way, sender, receiver| phase(carriage, *found, watched, v4, (way, sender, receiver));
     match carriage.phase.way() {
         None => Vec::new(),
         Some(DataDirection::Down) => vec![one(DataDirection::Down, far, near)],
@@ -118,7 +167,7 @@ fn echoes(watched: &PathObservations, within: [u64; 2], v4: bool) -> Layers {
 }
 
 /// Adds the results that need several phases: each transfer is compared with the capacity of the line.
-pub(super) fn complete(report: &mut SpeedReport) {
+fn complete(report: &mut SpeedReport) {
     let idle_s = report.idle.and_then(|idle| idle.least_s);
     let capacities: Vec<_> =
         report.phases.iter().filter_map(|phase| Some((phase.way, phase.capacity?))).collect();

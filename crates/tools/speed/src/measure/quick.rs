@@ -8,8 +8,8 @@ use std::time::Instant;
 use netrig_core::{Duration, Rate};
 use netrig_probe::{Gaps, PingOrder, ProbePlan, ping};
 
-use super::{CallOrder, PhaseOrder, SpeedCall, SpeedError};
-use crate::protocol::{Carrier, DataDirection};
+use super::{CallOrder, SpeedCall, SpeedError};
+use crate::protocol::{Carrier, DataDirection, MeasurementPhase};
 
 /// Number of ICMP echo requests for the round-trip time.
 const ECHOES: u32 = 5;
@@ -64,7 +64,7 @@ pub fn measure_quickly(order: CallOrder, cancel: &AtomicBool) -> Result<QuickMea
     let mut fastest: Option<f64> = None;
     for way in [DataDirection::Down, DataDirection::Up] {
         let carrier = Carrier::Tcp { way, streams: 4, congestion: None };
-        let phase = PhaseOrder { carrier, lasts: LASTS, every: Duration::from_millis(100) };
+        let phase = MeasurementPhase::new(carrier, LASTS, Duration::from_millis(100));
         let carriage = call.carry(phase, cancel, &mut |_| {})?;
         if carriage.cut_short {
             return Err(SpeedError::Interrupted);

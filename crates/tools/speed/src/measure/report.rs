@@ -2,15 +2,13 @@
 
 use std::net::SocketAddr;
 
+use netrig_bulk::{ConnectionSummary, Layers, LimitingFactor};
 use netrig_probe::transfer::Framework;
 use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::call::CarriedPhase;
-use crate::cause::LimitVerdict;
-use crate::meter::{
-    AddedDelay, ConnectionSummary, Delays, Layers, OneWay, RoundTrips, Series, Throughput, TooShort,
-};
+use crate::meter::{AddedDelay, Delays, OneWay, RoundTrips, Series, Throughput, TooShort};
 use crate::protocol::{Carrier, DataDirection, EndReport};
 use crate::responsiveness::Responsiveness;
 use crate::search::FoundCapacity;
@@ -87,6 +85,23 @@ pub struct PhaseReport {
     pub sender: EndReport,
     /// The report of the receiver.
     pub receiver: EndReport,
+}
+
+/// The verdict on one direction.
+#[derive(Clone, Debug, PartialEq, JsonSchema, Serialize)]
+pub struct LimitVerdict {
+    /// The direction.
+    pub way: DataDirection,
+    /// Whether the other direction was loaded at the same time.
+    pub at_once: bool,
+    /// The limit.
+    pub limit: LimitingFactor,
+    /// The limit as a sentence.
+    pub sentence: String,
+    /// The counts that prove it.
+    pub proof: String,
+    /// How to remove the limit, if possible.
+    pub advice: Option<String>,
 }
 
 /// The capacity of a line.

@@ -2,9 +2,9 @@
 
 use netrig_core::{Duration, Rate};
 
-use super::call::{PhaseEvent, PhaseOrder};
+use super::call::PhaseEvent;
 use crate::carry::LiveReading;
-use crate::protocol::{Carrier, DataDirection, DatagramLoad, PhaseError};
+use crate::protocol::{Carrier, DataDirection, DatagramLoad, MeasurementPhase, PhaseError};
 use crate::search::{FoundCapacity, LineSearch, SearchOrder, SearchStage};
 
 /// Interval between readings of the receiver, and its maximum on a slow line.
@@ -69,9 +69,9 @@ impl SearchTask {
         self.phase(self.size.unwrap_or(SHORTEST as u16), EVERY).check()
     }
 
-    fn phase(&self, size: u16, every: Duration) -> PhaseOrder {
+    fn phase(&self, size: u16, every: Duration) -> MeasurementPhase {
         let carrier = Carrier::Udp { way: self.way, size, load: DatagramLoad::Told };
-        PhaseOrder { carrier, lasts: self.lasts, every }
+        MeasurementPhase::new(carrier, self.lasts, every)
     }
 
     /// The payload of the datagrams for this path MTU. `known` is a rate that the path has carried, payload bits per
@@ -101,7 +101,7 @@ impl Searching {
     }
 
     /// The phase of the search.
-    pub fn phase(&self) -> PhaseOrder {
+    pub fn phase(&self) -> MeasurementPhase {
         self.task.phase(self.size, self.every)
     }
 

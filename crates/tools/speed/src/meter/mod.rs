@@ -1,16 +1,11 @@
-//! Computes results from the counts of both ends: rates after the warm-up and at every layer, their steadiness, delays
-//! and losses.
+//! Computes results from the counts of both ends: rates after the warm-up, their steadiness, delays and losses.
 
-mod connections;
 mod course;
 mod delays;
-mod layers;
 mod loaded;
 mod series;
 
-pub use connections::ConnectionSummary;
 pub use course::{ArrivalCourse, Throughput};
 pub use delays::{Delays, EchoRound, OneWay, clocks};
-pub use layers::{Layers, PacketShape};
 pub use loaded::{AddedDelay, RoundTrips, TooShort};
 pub use series::{ConnectionSeries, DatagramSeries, Series};

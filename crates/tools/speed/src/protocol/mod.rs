@@ -28,7 +28,7 @@ mod words;
 
 pub use clock::clock_mark;
 pub use echo::{ECHO_LEN, EchoDatagram};
-pub use netrig_bulk::{Datagrams, EndReport};
+pub use netrig_bulk::{ConnectionCounts, Datagrams, EndReport};
 use netrig_probe::greeting::{GreetedProtocol, ServerGreeting};
 pub use netrig_probe::{Keyring, KeyringError};
 pub use opening::ConnectionOpening;
@@ -36,7 +36,7 @@ pub use preamble::{PREAMBLE_LEN, Preamble, SessionToken};
 pub use session::{SessionAction, SpeedSession, Violation};
 pub(crate) use words::LONGEST_INTERVAL;
 pub use words::{
-    Budget, Carrier, ConnectionCounts, DataDirection, DatagramCounts, DatagramLoad, FromClient, FromServer,
+    Budget, COUNTS_IN_A_FRAME, Carrier, DataDirection, DatagramCounts, DatagramLoad, FromClient, FromServer,
     MOST_STREAMS, MeasurementPhase, PhaseError, SHORTEST_INTERVAL,
 };
 

@@ -1,6 +1,6 @@
 //! The messages of the control connection.
 
-use netrig_bulk::EndReport;
+use netrig_bulk::{ConnectionCounts, EndReport};
 use netrig_core::{Duration, Rate, named};
 use netrig_host::{STAMP_LEN, shown};
 use schemars::JsonSchema;
@@ -20,6 +20,9 @@ pub const SHORTEST_INTERVAL: Duration = Duration::from_millis(10);
 
 /// Maximum time between two readings. The limits of a session are checked at readings.
 pub(crate) const LONGEST_INTERVAL: Duration = Duration::from_secs(1);
+
+/// Maximum number of counts in one frame. Even on a slow line, a frame of this size arrives before the peer times out.
+pub const COUNTS_IN_A_FRAME: usize = 64;
 
 /// Maximum number of readings of one end in a phase, over all streams.
 const MOST_READINGS: u64 = 40_000;
@@ -179,7 +182,7 @@ pub enum Carrier {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct MeasurementPhase {
-    /// The number of the phase, larger than those of all earlier phases.
+    /// The number of the phase, larger than those of all earlier phases. The client sets it when it begins the phase.
     pub number: u32,
     /// What carries the data.
     pub carrier: Carrier,
@@ -241,6 +244,16 @@ fn is_congestion_name(name: &str) -> bool {
 }
 
 impl MeasurementPhase {
+    /// A phase that has no number yet.
+    pub const fn new(carrier: Carrier, lasts: Duration, every: Duration) -> Self {
+        Self { number: 0, carrier, lasts_ns: lasts.as_nanos(), every_ns: every.as_nanos() }
+    }
+
+    /// An idle phase.
+    pub const fn idle(lasts: Duration) -> Self {
+        Self::new(Carrier::Idle, lasts, lasts)
+    }
+
     /// Maximum duration of the phase.
     pub const fn lasts(&self) -> Duration {
         Duration::from_nanos(self.lasts_ns)
@@ -352,57 +365,6 @@ impl DatagramLoad {
             }
             Self::Told => None,
         }
-    }
-}
-
-/// Counts of one stream at one time, at one end.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct ConnectionCounts {
-    /// Time since the phase began, by the clock of this end, ns.
-    pub at_ns: u64,
-    /// The number of the stream.
-    pub stream: u16,
-    /// Bytes received.
-    pub received: u64,
-    /// Data segments received, including out-of-order ones. Zero if they are not counted (SCTP).
-    pub segments: u64,
-    /// Whether some segments cannot be read yet because an earlier one is missing.
-    pub has_hole: bool,
-    /// Bytes that were passed to the kernel for sending.
-    pub sent: u64,
-    /// Congestion window, bytes. This field and the following ones apply to a sender.
-    pub cwnd: u64,
-    /// The receive window of the peer, bytes.
-    pub window: u64,
-    /// Smoothed round-trip time, ns.
-    pub srtt_ns: Option<u64>,
-    /// Recent minimum of the round-trip time, ns.
-    pub min_rtt_ns: Option<u64>,
-    /// Bytes transmitted, including retransmissions. This is less than `sent` while data wait in the kernel. `None` if
-    /// not reported.
-    pub transmitted: Option<u64>,
-    /// Bytes retransmitted.
-    pub sent_again: Option<u64>,
-    /// Bytes of the phase that the peer has acknowledged. `None` if not reported.
-    pub acknowledged: Option<u64>,
-    /// Time with unsent or unacknowledged data, ns.
-    pub busy_ns: u64,
-    /// Time in which the receive window of the peer limited the sender, ns.
-    pub window_limited_ns: u64,
-    /// Time in which the send buffer limited the sender, ns.
-    pub buffer_limited_ns: u64,
-}
-
-impl ConnectionCounts {
-    /// Maximum number of counts in one frame. Even on a slow line, a frame of this size arrives before the peer times
-    /// out.
-    pub const IN_A_FRAME: usize = 64;
-
-    /// Whether the reading shows the path under load. Until data are acknowledged, the round-trip time is that of the
-    /// handshake.
-    pub fn is_under_load(&self) -> bool {
-        self.acknowledged != Some(0)
     }
 }
 
@@ -525,7 +487,7 @@ mod tests {
             window_limited_ns: u64::MAX,
             buffer_limited_ns: u64::MAX,
         };
-        let words = FromServer::Counted(vec![most; ConnectionCounts::IN_A_FRAME]);
+        let words = FromServer::Counted(vec![most; COUNTS_IN_A_FRAME]);
         netrig_host::frames::write_frame(&mut std::io::sink(), &words).unwrap();
     }
 }

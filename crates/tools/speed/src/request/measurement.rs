@@ -7,7 +7,7 @@ use netrig_host::HostAddress;
 use netrig_host::socket::{Buffers, TcpOptions};
 
 use super::error::{FEWEST, MeasureRequestError, SHORTEST};
-use crate::measure::{CallOrder, Iperf3Order, MeasureOrder, MeasureTask, PhaseOrder, SearchTask};
+use crate::measure::{CallOrder, Iperf3Order, MeasureOrder, MeasureTask, SearchTask};
 use crate::protocol::{Carrier, DataDirection, DatagramLoad, MeasurementPhase, SHORTEST_INTERVAL};
 
 /// Time for which the idle path is observed after the load.
@@ -139,7 +139,7 @@ impl SpeedSettings {
         if self.idle < SHORTEST_INTERVAL {
             return Err(MeasureRequestError::ShortIdle(self.idle));
         }
-        Ok(PhaseOrder::idle(self.idle).check()?)
+        Ok(MeasurementPhase::idle(self.idle).check()?)
     }
 
     /// Checks combinations of settings that cannot be measured.
@@ -202,7 +202,7 @@ impl SpeedSettings {
         let size = size.map_err(|_| MeasureRequestError::LongDatagram)?;
         let carry = |carrier: Carrier| {
             let every = MeasurementPhase::interval(&carrier, self.time, EVERY);
-            MeasureTask::Carry(PhaseOrder { carrier, lasts: self.time, every })
+            MeasureTask::Carry(MeasurementPhase::new(carrier, self.time, every))
         };
         if let Some(rate) = self.udp {
             let bits_per_s = rate.bits_per_s();

@@ -1,4 +1,4 @@
-//! Requests: the settings of a measurement and of a server, and their translation into orders.
+//! Requests: the settings of a measurement and of a server, and the translation of the former into orders.
 
 mod error;
 mod measurement;

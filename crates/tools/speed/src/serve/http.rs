@@ -103,7 +103,7 @@ fn answer(socket: TcpStream, peer: SocketAddr, caller: &ServedConnection) -> Res
         let kind = [("Content-Type", CONTENT_TYPE)];
         return Ok(send(&socket, &HttpResponse::new(200, &kind).closing(&page))?);
     }
-    let answer = Objects { longest: shared.limits.bytes }.answer(&request);
+    let answer = Objects { longest: shared.limits.max_size.bytes() }.answer(&request);
     if answer.fill == 0 {
         return Ok(send(&socket, &answer.head)?);
     }

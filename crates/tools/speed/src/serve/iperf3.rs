@@ -156,11 +156,11 @@ impl<'a> Iperf3Session<'a> {
         shared: &'a ServedConnection,
     ) -> Result<Self, Iperf3Error> {
         socket.set_nodelay(true)?;
-        let seconds = (shared.limits.lasts - AROUND).as_nanos() / 1_000_000_000;
+        let seconds = (shared.limits.max_time - AROUND).as_nanos() / 1_000_000_000;
         let limits = TestLimits {
             time: seconds.try_into().unwrap_or(u32::MAX).max(1),
             streams: 2 * MOST_STREAMS,
-            rate: shared.limits.rate.map(Rate::bits_per_s),
+            rate: shared.limits.max_rate.map(Rate::bits_per_s),
         };
         Ok(Self {
             shared,
@@ -363,7 +363,8 @@ impl<'a> Iperf3Session<'a> {
         if !self.spends(counter.bytes()) {
             return;
         }
-        let role = TestRole::Server { client: self.ends[1] };
+        let (host, port) = (self.ends[1].ip().to_canonical().to_string(), self.ends[1].port());
+        let role = TestRole::Server { host, port };
         let start = flows::start(role, self.cookie.to_string(), self.asked.clone());
         let is_wanted = self.asked.server_output;
         self.session.results(self.now(), move |theirs| {

@@ -71,34 +71,34 @@ impl Server {
     /// # Errors
     /// If other hosts could reach the server without a key and `open` is false, or if a port is not available.
     pub fn open(order: ServerOrder) -> Result<Self, ServerError> {
-        order.check()?;
-        let identity = match order.identity {
-            Some(identity) => identity,
+        let addresses = order.addresses()?;
+        let ServerOrder { settings, limits, connections, keys } = order;
+        let identity = match settings.certificate.zip(settings.certificate_key) {
+            Some((certificate, key)) => Identity::read(&certificate, &key)?,
             None => Identity::self_signed(vec!["localhost".to_owned()])?,
         };
-        let listeners = order.listen.iter().chain(&order.iperf3).map(|address| {
-            let failed = |source| ServerError::Listen { address: *address, source };
-            listen(*address).map_err(failed)
-        });
+        let listeners = addresses
+            .into_iter()
+            .map(|address| listen(address).map_err(|source| ServerError::Listen { address, source }));
         let listeners = listeners.collect::<Result<Vec<_>, _>>()?;
-        let (per_address, per_group) = (order.connections_per_address, order.connections_per_group);
         let shared = ServerShared {
-            keys: order.keys,
-            open: order.open,
-            origins: order.origins,
+            keys,
+            open: settings.open,
+            origins: settings.allow_origin.iter().map(ToString::to_string).collect(),
             tls: tls::server(&identity, None)?,
             clock: Clock::starting_in(Duration::ZERO),
-            limits: order.limits,
-            admission: Mutex::new(Admission::new(order.limits)),
+            limits,
+            admission: Mutex::new(Admission::new(limits)),
             sessions: SessionRegistry::default(),
             tests: TestRegistry::default(),
             connections: AtomicUsize::new(0),
-            callers: ThreadSlots::new(slot_limits(&order.limits).set(per_address, per_group)),
+            callers: ThreadSlots::new(connections.of(slot_limits(&limits))),
             tally: ServerTally::default(),
             stop: AtomicBool::new(false),
         };
-        let (pending, shortage) = descriptors(&order.limits, listeners.len());
-        let pending = pending::limits(pending, per_address, per_group);
+        let (pending, shortage) = descriptors(&limits, listeners.len());
+        let pending =
+            pending::limits(pending, connections.connections_per_address, connections.connections_per_group);
         Ok(Self { listeners, shared: Arc::new(shared), pending, shortage })
     }
 
@@ -107,8 +107,7 @@ impl Server {
         self.shortage
     }
 
-    /// The addresses at which the server listens: first those of [`ServerOrder::listen`], then those of
-    /// [`ServerOrder::iperf3`].
+    /// The addresses at which the server listens: first those of its port, then those of its port for iperf3 clients.
     pub fn addresses(&self) -> Vec<SocketAddr> {
         self.listeners.iter().filter_map(|(listener, _)| listener.local_addr().ok()).collect()
     }
@@ -268,7 +267,7 @@ impl Server {
 
 /// The limits of connections that have a thread.
 const fn slot_limits(limits: &AdmissionLimits) -> SlotLimits {
-    let per_address = threads(limits.per_household, limits.queue_per_household, STRANGERS_OF_ONE);
+    let per_address = threads(limits.per_address, limits.queue_per_address, STRANGERS_OF_ONE);
     let strangers = STRANGERS.saturating_add(limits.sessions.saturating_mul(MOST_PROBES));
     let known = threads(limits.sessions, limits.queue, 0);
     SlotLimits {

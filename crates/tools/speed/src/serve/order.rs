@@ -3,37 +3,26 @@
 use std::io;
 use std::net::{IpAddr, SocketAddr};
 
-use netrig_host::tls::{Identity, TlsError};
+use netrig_host::tls::TlsError;
+use netrig_host::{ConnectionLimits, loopback_addresses};
 
 use crate::admission::AdmissionLimits;
+use crate::iperf3;
 use crate::protocol::Keyring;
+use crate::request::SpeedServerSettings;
 
 /// The configuration of a server.
 #[derive(Debug)]
 pub struct ServerOrder {
-    /// The addresses at which the server listens, with TCP and UDP.
-    pub listen: Vec<SocketAddr>,
-    /// Additional addresses for iperf3 clients that use their default port. All protocols are served at all addresses.
-    pub iperf3: Vec<SocketAddr>,
-    /// The keys. If there are any, a client must have one.
-    pub keys: Keyring,
-    /// Whether any client may measure, including those of iperf3, ndt7 and HTTP, which cannot prove a key. If false,
-    /// clients without a key are served on loopback addresses only, and a server without keys may listen only on these
-    /// addresses.
-    pub open: bool,
-    /// Origins of web pages, such as `https://example.com`, that may measure by ndt7, in addition to the server's own
-    /// pages. `*` allows all.
-    pub origins: Vec<String>,
-    /// The certificate and its key. `None` stands for a new self-signed certificate.
-    pub identity: Option<Identity>,
+    /// Its settings.
+    pub settings: SpeedServerSettings,
     /// The limits of admission.
     pub limits: AdmissionLimits,
-    /// Maximum number of connections from one address (for IPv6: from a /64), in addition to data connections. If
-    /// `None`, the limit of an address is derived from the limits of its sessions, and a loopback address has no limit.
-    pub connections_per_address: Option<usize>,
-    /// Maximum number of connections from one IPv4 /24 or IPv6 /48. If `None`, it is derived from the limit of an
-    /// address.
-    pub connections_per_group: Option<usize>,
+    /// The user's limits on connections in addition to data connections. Those that the user has not set are derived
+    /// from the limits of admission.
+    pub connections: ConnectionLimits,
+    /// The keys. If there are any, a client must have one.
+    pub keys: Keyring,
 }
 
 /// Why a server failed.
@@ -71,15 +60,23 @@ pub enum ServerError {
 }
 
 impl ServerOrder {
-    /// Checks that all clients that can reach the server may use it.
-    pub(super) fn check(&self) -> Result<(), ServerError> {
+    /// The addresses at which the server listens: first those of its port, then those of its port for iperf3 clients.
+    ///
+    /// # Errors
+    /// If clients can reach the server that must not use it.
+    pub(super) fn addresses(&self) -> Result<Vec<SocketAddr>, ServerError> {
+        let SpeedServerSettings { listen, port, iperf3_port, open, .. } = &self.settings;
+        let hosts = if listen.is_empty() { loopback_addresses() } else { listen.clone() };
+        let at = |port: u16| hosts.iter().map(|host| host.at(port)).collect::<Vec<_>>();
+        let iperf3_port = iperf3_port.or(open.then_some(iperf3::PORT)).filter(|other| other != port);
+        let (own, iperf3) = (at(*port), iperf3_port.map(at).unwrap_or_default());
         let reachable =
             |addresses: &[SocketAddr]| addresses.iter().map(SocketAddr::ip).find(|ip| !ip.is_loopback());
-        match (reachable(&self.listen), reachable(&self.iperf3)) {
-            _ if self.open => Ok(()),
+        match (reachable(&own), reachable(&iperf3)) {
+            _ if *open => Ok([own, iperf3].concat()),
             (Some(address), _) if self.keys.is_empty() => Err(ServerError::Open(address)),
             (_, Some(address)) => Err(ServerError::Iperf3(address)),
-            _ => Ok(()),
+            _ => Ok([own, iperf3].concat()),
         }
     }
 }

@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::Receiver;
 use std::time::{Duration as StdDuration, Instant as StdInstant};
 
+use netrig_bulk::MeasuredHost;
 use netrig_core::{Duration, Instant, Rate};
 use netrig_host::frames::FrameError;
 use netrig_host::{SlotRefusal, random};
@@ -20,10 +21,10 @@ use super::shared::{ServedConnection, ServerShared};
 use super::slot::{BudgetExceeded, Slot};
 use super::tally::{ClientProtocol, ServiceFailure};
 use crate::admission::AdmissionRefusal;
-use crate::carry::{Allowance, EndRole, LiveReading, PhaseOutcome, PhaseSockets, RunningPhase};
+use crate::carry::{Allowance, LiveReading, PhaseOutcome, PhaseSockets, RunningPhase};
 use crate::control::{ControlConnection, PATIENCE};
 use crate::protocol::{
-    Budget, Carrier, ConnectionCounts, DataDirection, FromServer, MOST_STREAMS, MeasurementPhase,
+    Budget, COUNTS_IN_A_FRAME, Carrier, DataDirection, FromServer, MOST_STREAMS, MeasurementPhase,
     PREAMBLE_LEN, Preamble, SPEED, SessionAction, SessionToken, SpeedSession, Violation, clock_mark,
 };
 
@@ -251,7 +252,7 @@ impl NetrigSession<'_> {
                 return Err(SessionError::Ending);
             }
         }
-        let (lasts_ns, bytes) = (slot.left().as_nanos(), self.shared.limits.bytes);
+        let (lasts_ns, bytes) = (slot.left().as_nanos(), self.shared.limits.max_size.bytes());
         let token = SessionToken(random().map_err(SessionError::Carrying)?);
         let arrivals = self.shared.sessions.open(token, self.peer.ip(), 2 * u32::from(MOST_STREAMS));
         self.registration = Some(SessionRegistration { token, arrivals });
@@ -357,9 +358,9 @@ impl NetrigSession<'_> {
         };
         // One byte more than the budget is allowed, so that a session that exceeds it is detected.
         let had: u64 = self.carried.iter().sum();
-        let bytes = Some(self.shared.limits.bytes.saturating_sub(had).saturating_add(1));
+        let bytes = Some(self.shared.limits.max_size.bytes().saturating_sub(had).saturating_add(1));
         let allowance = Allowance { rate: self.slot.as_ref().and_then(Slot::held_to), bytes };
-        let carrying = RunningPhase::begin(&current.phase, EndRole::Server, sockets, allowance);
+        let carrying = RunningPhase::begin(&current.phase, MeasuredHost::Server, sockets, allowance);
         current.carrying = Some(carrying.map_err(SessionError::Carrying)?);
         current.ends = now + current.phase.lasts() + SLACK;
         Ok(self.control.send_within(&FromServer::Begun, LISTENING)?)
@@ -446,11 +447,11 @@ impl NetrigSession<'_> {
             None => PhaseOutcome::default(),
         };
         self.shared.tally.phases.fetch_add(1, Ordering::Relaxed);
-        for counted in outcome.counted.chunks(ConnectionCounts::IN_A_FRAME) {
+        for counted in outcome.counted.chunks(COUNTS_IN_A_FRAME) {
             self.control.send(&FromServer::Counted(counted.to_vec()))?;
             self.keep_on()?;
         }
-        for heard in outcome.heard.chunks(ConnectionCounts::IN_A_FRAME) {
+        for heard in outcome.heard.chunks(COUNTS_IN_A_FRAME) {
             self.control.send(&FromServer::HeardInAll(heard.to_vec()))?;
             self.keep_on()?;
         }

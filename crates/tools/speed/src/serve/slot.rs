@@ -131,7 +131,7 @@ impl<'a> Slot<'a> {
         let received = self.carried[0];
         if now > until {
             Err(BudgetExceeded::Time)
-        } else if self.carried.iter().sum::<u64>() > self.shared.limits.bytes {
+        } else if self.carried.iter().sum::<u64>() > self.shared.limits.max_size.bytes() {
             Err(BudgetExceeded::Bytes)
         } else if self.bucket.as_mut().is_some_and(|bucket| bucket.left(now, received) < 0.0) {
             Err(BudgetExceeded::Rate)

@@ -5,15 +5,14 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration as StdDuration;
 
+use netrig_bulk::LimitingFactor;
 use netrig_core::{Duration, Rate};
-
 use netrig_probe::stamp::HmacKey;
 use netrig_speed::admission::AdmissionLimits;
-use netrig_speed::cause::LimitingFactor;
-use netrig_speed::measure::{
-    MeasureOrder, MeasureProgress, MeasureTask, PhaseOrder, SpeedError, SpeedReport, measure,
+use netrig_speed::measure::{MeasureOrder, MeasureProgress, MeasureTask, SpeedError, SpeedReport, measure};
+use netrig_speed::protocol::{
+    Carrier, DataDirection, DatagramLoad, EchoDatagram, MeasurementPhase, Preamble, SessionToken,
 };
-use netrig_speed::protocol::{Carrier, DataDirection, DatagramLoad, EchoDatagram, Preamble, SessionToken};
 use netrig_speed::serve::{ClientProtocol, Server, ServerOrder};
 
 use crate::common;
@@ -32,15 +31,15 @@ fn serving<T>(
     common::serving(order(ServerOrder { keys: key().into(), ..common::order(4) }), with)
 }
 
-const fn phase(carrier: Carrier) -> PhaseOrder {
-    PhaseOrder { carrier, lasts: Duration::from_millis(600), every: Duration::from_millis(50) }
+const fn phase(carrier: Carrier) -> MeasurementPhase {
+    MeasurementPhase::new(carrier, Duration::from_millis(600), Duration::from_millis(50))
 }
 
 const fn tcp(way: DataDirection, streams: u16) -> Carrier {
     Carrier::Tcp { way, streams, congestion: None }
 }
 
-fn order(server: SocketAddr, tasks: Vec<PhaseOrder>) -> MeasureOrder {
+fn order(server: SocketAddr, tasks: Vec<MeasurementPhase>) -> MeasureOrder {
     MeasureOrder {
         call: common::call_order(server, key()),
         idle: Duration::from_millis(200),
@@ -51,7 +50,7 @@ fn order(server: SocketAddr, tasks: Vec<PhaseOrder>) -> MeasureOrder {
     }
 }
 
-fn measured(server: SocketAddr, phases: Vec<PhaseOrder>) -> Result<SpeedReport, SpeedError> {
+fn measured(server: SocketAddr, phases: Vec<MeasurementPhase>) -> Result<SpeedReport, SpeedError> {
     measure(order(server, phases), &AtomicBool::new(false), &mut |_| {})
 }
 
@@ -65,9 +64,9 @@ fn loopback_addresses() -> Vec<IpAddr> {
 }
 
 /// Runs a measurement with a server at this address. Returns its report.
-fn measured_at(listen: IpAddr, phases: Vec<PhaseOrder>) -> SpeedReport {
+fn measured_at(listen: IpAddr, phases: Vec<MeasurementPhase>) -> SpeedReport {
     let report = serving(
-        |order| ServerOrder { listen: vec![(listen, 0).into()], ..order },
+        |order| ServerOrder { settings: common::listening_at(listen), ..order },
         |server, _| measured(server, phases).unwrap(),
     );
     assert!(!report.partial);
@@ -138,8 +137,8 @@ fn associations_carry_data_each_way_and_both() {
     for listen in loopback_addresses() {
         // If a busy machine loses a whole flight, it is sent again after RTO.Min, 1 s. Each half of the phase must be
         // longer than this.
-        let sctp = |way, streams| PhaseOrder {
-            lasts: Duration::from_secs(3),
+        let sctp = |way, streams| MeasurementPhase {
+            lasts_ns: 3_000_000_000,
             ..phase(Carrier::Sctp { way, streams, size: 1232 })
         };
         let phases =
@@ -163,12 +162,12 @@ fn associations_carry_data_each_way_and_both() {
 /// server as the limit.
 #[test]
 fn who_is_held_to_a_rate_hears_that_it_is_the_servers() {
-    let rate = Some(Rate::from_bits_per_s(40_000_000));
+    let max_rate = Some(Rate::from_bits_per_s(40_000_000));
     let limits = |order: ServerOrder| {
-        let limits = AdmissionLimits { sessions: 2, rate, ..order.limits };
+        let limits = AdmissionLimits { sessions: 2, max_rate, ..order.limits };
         ServerOrder { limits, ..order }
     };
-    let long = |carrier| PhaseOrder { lasts: Duration::from_millis(2500), ..phase(carrier) };
+    let long = |carrier| MeasurementPhase { lasts_ns: 2_500_000_000, ..phase(carrier) };
     let tasks = vec![
         long(tcp(DataDirection::Down, 4)),
         long(tcp(DataDirection::Up, 4)),
@@ -203,7 +202,7 @@ fn who_has_not_the_key_measures_nothing() {
 
 #[test]
 fn a_server_for_anybody_must_be_told_so() {
-    let order = ServerOrder { listen: vec![(Ipv4Addr::UNSPECIFIED, 0).into()], ..common::order(1) };
+    let order = ServerOrder { settings: common::listening_at(Ipv4Addr::UNSPECIFIED), ..common::order(1) };
     let error = Server::open(order).err().unwrap().to_string();
     assert!(error.starts_with("0.0.0.0 can be reached from other hosts: give a key"), "{error}");
 }
@@ -214,7 +213,7 @@ fn a_server_for_anybody_must_be_told_so() {
 fn who_comes_second_waits() {
     serving(
         |order| ServerOrder {
-            limits: AdmissionLimits { sessions: 1, per_household: 1, ..order.limits },
+            limits: AdmissionLimits { sessions: 1, per_address: 1, ..order.limits },
             ..order
         },
         |server, tally| {
@@ -243,7 +242,7 @@ fn who_comes_second_waits() {
 fn a_client_is_let_in_for_no_more_than_the_server_gives() {
     let rate = |mbit: u64| Some(Rate::from_bits_per_s(mbit * 1_000_000));
     serving(
-        |order| ServerOrder { limits: AdmissionLimits { rate: rate(10), ..order.limits }, ..order },
+        |order| ServerOrder { limits: AdmissionLimits { max_rate: rate(10), ..order.limits }, ..order },
         |server, _| {
             let mut order = order(server, Vec::new());
             order.call.rate = rate(11);
@@ -290,7 +289,7 @@ fn what_is_interrupted_is_told_as_partial() {
         |order| order,
         |server, _| {
             let cancel = Arc::new(AtomicBool::new(false));
-            let long = PhaseOrder { lasts: Duration::from_secs(60), ..phase(tcp(DataDirection::Down, 1)) };
+            let long = MeasurementPhase { lasts_ns: 60_000_000_000, ..phase(tcp(DataDirection::Down, 1)) };
             let mut readings = 0;
             let report = measure(order(server, vec![long]), &cancel, &mut |progress| {
                 if matches!(progress, MeasureProgress::Arrived { .. }) {

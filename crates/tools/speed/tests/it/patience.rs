@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration as StdDuration, Instant as StdInstant};
 
 use netrig_bulk::connect;
-use netrig_core::Duration;
+use netrig_core::{Duration, Size};
 use netrig_host::frames::{read_frame, write_frame};
 use netrig_host::socket::{Buffers, SocketBuilder, TcpOptions};
 use netrig_host::tls::{self, Trust};
@@ -190,19 +190,22 @@ fn a_client_that_hangs_up_is_sent_nothing_more() {
 #[test]
 fn a_client_that_has_had_enough_is_sent_nothing_more() {
     for carrier in downwards() {
-        with(AdmissionLimits { bytes: 2_000_000, ..order(4).limits }, |address, server| {
-            let mut client = Client::let_in(address);
-            let data = client.begin(address, carrier.clone());
-            let why = loop {
-                if let FromServer::Failed { why } = client.hear() {
-                    break why;
-                }
-                assert!(data.comes_within(StdDuration::from_secs(5)));
-            };
-            assert!(why.contains("exceeded its limit of bytes"), "{why}");
-            data.falls_silent();
-            until("its place is free", || server.now().measuring == 0);
-        });
+        with(
+            AdmissionLimits { max_size: Size::from_bytes(2_000_000), ..order(4).limits },
+            |address, server| {
+                let mut client = Client::let_in(address);
+                let data = client.begin(address, carrier.clone());
+                let why = loop {
+                    if let FromServer::Failed { why } = client.hear() {
+                        break why;
+                    }
+                    assert!(data.comes_within(StdDuration::from_secs(5)));
+                };
+                assert!(why.contains("exceeded its limit of bytes"), "{why}");
+                data.falls_silent();
+                until("its place is free", || server.now().measuring == 0);
+            },
+        );
     }
 }
 
@@ -235,7 +238,7 @@ fn a_byte_at_a_time_takes_no_longer_than_all_at_once() {
 /// new ports.
 #[test]
 fn no_client_stays_longer_than_it_may() {
-    let limits = AdmissionLimits { lasts: Duration::from_secs(6), ..order(4).limits };
+    let limits = AdmissionLimits { max_time: Duration::from_secs(6), ..order(4).limits };
     with(limits, |address, server| {
         std::thread::scope(|scope| {
             scope.spawn(|| {
@@ -312,7 +315,7 @@ fn who_is_slow_to_hear_its_report_does_not_keep_the_server_from_ending() {
 /// ends, not only the phase.
 #[test]
 fn who_floods_at_the_end_of_a_phase_is_cut_off_there() {
-    with(AdmissionLimits { bytes: 5_000_000, ..order(4).limits }, |address, server| {
+    with(AdmissionLimits { max_size: Size::from_bytes(5_000_000), ..order(4).limits }, |address, server| {
         let mut client = Client::let_in(address);
         let load = DatagramLoad::Fixed { bits_per_s: 1_000_000 };
         let carrier = Carrier::Udp { way: DataDirection::Up, size: 1200, load };

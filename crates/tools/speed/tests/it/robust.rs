@@ -6,15 +6,18 @@ use std::net::{Ipv4Addr, SocketAddr, TcpStream, UdpSocket};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration as StdDuration;
 
-use netrig_core::{Duration, Rate};
+use netrig_core::{Duration, Rate, Size};
+use netrig_host::ConnectionLimits;
 
 use netrig_probe::stamp::HmacKey;
 use netrig_speed::admission::AdmissionLimits;
 use netrig_speed::carry::LiveReading;
 use netrig_speed::flows::{self, TestOrder};
-use netrig_speed::iperf3::{TestDirection, TestParameters};
-use netrig_speed::measure::{CallOrder, PhaseEvent, PhaseOrder, SpeedCall, SpeedError};
-use netrig_speed::protocol::{Carrier, DataDirection, DatagramLoad, EchoDatagram, Keyring, Preamble};
+use netrig_speed::iperf3::TestParameters;
+use netrig_speed::measure::{CallOrder, PhaseEvent, SpeedCall, SpeedError};
+use netrig_speed::protocol::{
+    Carrier, DataDirection, DatagramLoad, EchoDatagram, Keyring, MeasurementPhase, Preamble,
+};
 use netrig_speed::serve::{ClientProtocol, Server, ServerOrder};
 
 use crate::common::{call_order, order, serving, until};
@@ -24,8 +27,8 @@ fn call(server: SocketAddr, key: Option<&[u8]>, rate: Option<Rate>) -> Result<Sp
     SpeedCall::connect(order, &AtomicBool::new(false), &mut |_, _| {})
 }
 
-fn phase(carrier: Carrier, millis: u64) -> PhaseOrder {
-    PhaseOrder { carrier, lasts: Duration::from_millis(millis), every: Duration::from_millis(50) }
+fn phase(carrier: Carrier, millis: u64) -> MeasurementPhase {
+    MeasurementPhase::new(carrier, Duration::from_millis(millis), Duration::from_millis(50))
 }
 
 const fn tcp(way: DataDirection) -> Carrier {
@@ -34,7 +37,7 @@ const fn tcp(way: DataDirection) -> Carrier {
 
 fn carried(
     call: &mut SpeedCall,
-    phase: PhaseOrder,
+    phase: MeasurementPhase,
 ) -> Result<netrig_speed::measure::CarriedPhase, SpeedError> {
     call.carry(phase, &AtomicBool::new(false), &mut |_: PhaseEvent<'_>| {})
 }
@@ -53,9 +56,9 @@ fn two_hundred_at_once_are_served_within_limits_of_twenty() {
     let limits = AdmissionLimits {
         sessions: 20,
         queue: 200,
-        per_household: 20,
-        queue_per_household: 200,
-        rate: Some(Rate::from_bits_per_s(200_000_000)),
+        per_address: 20,
+        queue_per_address: 200,
+        max_rate: Some(Rate::from_bits_per_s(200_000_000)),
         ..AdmissionLimits::default()
     };
     serving(ServerOrder { limits, ..order(20) }, |address, server| {
@@ -131,8 +134,8 @@ fn while_another_measures(order: ServerOrder, mischief: impl FnOnce(SocketAddr, 
 #[test]
 fn others_get_what_they_had_while_some_misbehave() {
     let limits = AdmissionLimits {
-        rate: Some(Rate::from_bits_per_s(80_000_000)),
-        bytes: 30_000_000,
+        max_rate: Some(Rate::from_bits_per_s(80_000_000)),
+        max_size: Size::from_bytes(30_000_000),
         ..order(4).limits
     };
     serving(ServerOrder { limits, ..order(4) }, |address, server| {
@@ -216,7 +219,7 @@ fn failures(server: &Server, sentence: &str) -> u64 {
 
 #[test]
 fn who_floods_with_datagrams_is_cut_off() {
-    let limits = AdmissionLimits { bytes: 20_000_000, ..order(4).limits };
+    let limits = AdmissionLimits { max_size: Size::from_bytes(20_000_000), ..order(4).limits };
     while_another_measures(ServerOrder { limits, ..order(4) }, |address, server| {
         // These datagrams belong to no session. They are counted and dropped.
         let socket = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
@@ -249,7 +252,7 @@ fn who_floods_with_datagrams_is_cut_off() {
 
 #[test]
 fn who_lies_about_its_address_or_its_rate_gets_nothing_by_it() {
-    let limits = AdmissionLimits { rate: Some(Rate::from_bits_per_s(40_000_000)), ..order(4).limits };
+    let limits = AdmissionLimits { max_rate: Some(Rate::from_bits_per_s(40_000_000)), ..order(4).limits };
     while_another_measures(ServerOrder { limits, ..order(4) }, |address, server| {
         let mut liar = call(address, None, Some(Rate::from_bits_per_s(1_000_000))).unwrap();
         let token = liar.budget().token;
@@ -363,7 +366,7 @@ fn garbage_and_sudden_ends_are_counted_and_the_others_go_on() {
 /// An admitted client that does nothing keeps its slot until its time limit, and no longer.
 #[test]
 fn who_holds_a_place_and_does_nothing_loses_it() {
-    let limits = AdmissionLimits { lasts: Duration::from_secs(5), ..order(1).limits };
+    let limits = AdmissionLimits { max_time: Duration::from_secs(5), ..order(1).limits };
     serving(ServerOrder { limits, ..order(1) }, |address, server| {
         let holds = call(address, None, None).unwrap();
         // The next client waits until the slot is free.
@@ -385,14 +388,15 @@ fn who_holds_a_place_and_does_nothing_loses_it() {
 #[test]
 fn silent_connections_keep_nobody_out() {
     // Addresses that are not loopback addresses have such a limit by default.
-    let order = ServerOrder { connections_per_address: Some(72), ..order(4) };
+    let connections = ConnectionLimits { connections_per_address: Some(72), ..ConnectionLimits::default() };
+    let order = ServerOrder { connections, ..order(4) };
     while_another_measures(order, |address, server| {
         let silent: Vec<_> = (0..400).filter_map(|_| TcpStream::connect(address).ok()).collect();
         until("some are turned away", || {
             failures(server, "your address has reached its limit of connections") > 0
         });
         drop(silent);
-        let asked = TestParameters { time: 1, direction: TestDirection::Both, ..TestParameters::default() };
+        let asked = TestParameters { time: 1, direction: DataDirection::Both, ..TestParameters::default() };
         let order = TestOrder { server: address, host: "h".into(), asked, every: Duration::from_millis(100) };
         until("there is room again", || {
             flows::test(&order, &AtomicBool::new(false), &mut |_, _| {})
@@ -404,7 +408,7 @@ fn silent_connections_keep_nobody_out() {
 #[test]
 fn keys_have_names_and_as_many_places_as_they_may() {
     let keys = Keyring::read("ann 0123456789abcdef\nbob fedcba9876543210").unwrap();
-    let limits = AdmissionLimits { per_key: Some(1), queue_per_household: 8, ..order(4).limits };
+    let limits = AdmissionLimits { per_key: Some(1), queue_per_address: 8, ..order(4).limits };
     serving(ServerOrder { keys, limits, ..order(4) }, |address, server| {
         let (ann, bob) = (&b"0123456789abcdef"[..], &b"fedcba9876543210"[..]);
         let first = call(address, Some(ann), None).unwrap();

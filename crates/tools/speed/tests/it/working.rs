@@ -6,11 +6,9 @@ use std::sync::atomic::AtomicBool;
 use netrig_core::Duration;
 use netrig_host::socket::TcpOptions;
 use netrig_host::tls::{self, Trust};
-use netrig_speed::measure::{
-    CallOrder, Latency, MeasureOrder, MeasureTask, PhaseOrder, Probing, SpeedCall, measure,
-};
+use netrig_speed::measure::{CallOrder, Latency, MeasureOrder, MeasureTask, Probing, SpeedCall, measure};
 use netrig_speed::meter::{OneWay, clocks};
-use netrig_speed::protocol::{Carrier, DataDirection};
+use netrig_speed::protocol::{Carrier, DataDirection, MeasurementPhase};
 use netrig_speed::responsiveness::Responsiveness;
 use netrig_speed::serve::{ClientProtocol, Server};
 
@@ -34,7 +32,7 @@ fn new_connections_and_loaded_ones_respond_while_data_flows() {
         let probing = Probing::begin(order).unwrap();
         probing.carries(DataDirection::Down, [1e9; 2]);
         let carrier = Carrier::Tcp { way: DataDirection::Down, streams: 2, congestion: None };
-        let phase = PhaseOrder { carrier, lasts: Duration::from_secs(2), every: Duration::from_millis(100) };
+        let phase = MeasurementPhase::new(carrier, Duration::from_secs(2), Duration::from_millis(100));
         let carriage = call.carry(phase, &AtomicBool::new(false), &mut |_| {}).unwrap();
         let (probes, rounds) = (probing.end().unwrap(), latency.end().unwrap());
         let one_clock = call.reads_our_clock();
@@ -69,11 +67,11 @@ fn both_ways_at_once_have_their_responsiveness() {
         let order = MeasureOrder {
             call,
             idle: Duration::from_millis(300),
-            tasks: vec![MeasureTask::Carry(PhaseOrder {
+            tasks: vec![MeasureTask::Carry(MeasurementPhase::new(
                 carrier,
-                lasts: Duration::from_secs(2),
-                every: Duration::from_millis(100),
-            })],
+                Duration::from_secs(2),
+                Duration::from_millis(100),
+            ))],
             after: Duration::ZERO,
             echo_every: Duration::from_millis(20),
             responsive: true,

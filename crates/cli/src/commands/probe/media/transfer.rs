@@ -21,11 +21,10 @@ pub fn transfer(arguments: &KeyedProbe<TransferSettings>) -> Result<ExitCode, Fa
         let order = settings.ftp_order(arguments.target.resolve(FTP_PORT)?, password);
         let report = ftp(&order, &*until_interrupted()?).map_err(failure)?;
         print_report(as_json, &report.document(), || report.text())?;
-        return Ok(exit_code(false, report.limits.is_empty(), true));
+        return Ok(exit_code(false, report.faults.is_empty(), true));
     }
-    let order = settings.tcp_order().map_err(failure)?;
     let mut remote = connect(&arguments.target, &arguments.key)?;
-    let report = tcp(&mut remote, &order, &*until_interrupted()?).map_err(failure)?;
+    let report = tcp(&mut remote, settings, &*until_interrupted()?).map_err(failure)?;
     print_report(as_json, &report.document(), || report.text())?;
     Ok(exit_code(report.interrupted, report.faults.is_empty(), true))
 }

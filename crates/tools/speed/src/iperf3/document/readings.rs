@@ -2,23 +2,30 @@
 
 use std::net::SocketAddr;
 
-use crate::iperf3::parameters::{TestDirection, TestParameters, TestTransport};
+use serde::Serialize;
+
+use crate::iperf3::parameters::{TestParameters, TestTransport};
 use crate::iperf3::results::{CpuUse, ServerOutput};
+use crate::protocol::DataDirection;
 
 /// The end of the test that writes the document.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub enum TestRole {
     /// The client, with the host and port to which it connected.
+    #[serde(rename = "connecting_to")]
     Client {
         /// The host as the user gave it.
         host: String,
         /// The port.
         port: u16,
     },
-    /// The server, with the address of its client.
+    /// The server, with the host and port of its client on the control connection.
+    #[serde(rename = "accepted_connection")]
     Server {
-        /// The client's address on the control connection.
-        client: SocketAddr,
+        /// The address of the host.
+        host: String,
+        /// The port.
+        port: u16,
     },
 }
 
@@ -56,20 +63,25 @@ pub struct StreamPath {
     pub remote: SocketAddr,
 }
 
-/// Kernel counters of a sender's connection at the end of an interval.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+/// Kernel counters of a sender's connection at the end of an interval. In documents, they have iperf3's names.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct TcpReadings {
-    /// Segments retransmitted in the interval.
+    /// Segments retransmitted in the interval. Rows without the other counters have them, too.
+    #[serde(skip)]
     pub retransmits: u64,
     /// Congestion window, bytes.
+    #[serde(rename = "snd_cwnd")]
     pub congestion_window: u64,
     /// The receiver's window, bytes.
+    #[serde(rename = "snd_wnd")]
     pub send_window: u64,
     /// Smoothed round-trip time, µs.
     pub rtt: u64,
     /// Variation of the round-trip time, µs.
+    #[serde(rename = "rttvar")]
     pub rtt_variation: u64,
     /// Path MTU, bytes.
+    #[serde(rename = "pmtu")]
     pub path_mtu: u64,
 }
 
@@ -167,9 +179,9 @@ impl TestDocument {
             streams: self.streams.iter().filter(|stream| stream.sends == (up == client)).collect(),
         };
         match self.start.asked.direction {
-            TestDirection::Upload => vec![half(true, false)],
-            TestDirection::Download => vec![half(false, false)],
-            TestDirection::Both => vec![half(true, false), half(false, true)],
+            DataDirection::Up => vec![half(true, false)],
+            DataDirection::Down => vec![half(false, false)],
+            DataDirection::Both => vec![half(true, false), half(false, true)],
         }
     }
 }

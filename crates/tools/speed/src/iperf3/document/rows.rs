@@ -24,7 +24,7 @@ pub(super) struct JsonRow {
     #[serde(skip_serializing_if = "Option::is_none")]
     retransmits: Option<u64>,
     #[serde(flatten, skip_serializing_if = "Option::is_none")]
-    state: Option<TcpSenderState>,
+    state: Option<TcpReadings>,
     #[serde(flatten, skip_serializing_if = "Option::is_none")]
     extremes: Option<TcpExtremes>,
     #[serde(flatten, skip_serializing_if = "Option::is_none")]
@@ -36,16 +36,6 @@ pub(super) struct JsonRow {
     #[serde(skip_serializing_if = "Option::is_none")]
     omitted: Option<bool>,
     sender: bool,
-}
-
-/// State of a TCP sender at the end of an interval.
-#[derive(Clone, Serialize)]
-struct TcpSenderState {
-    snd_cwnd: u64,
-    snd_wnd: u64,
-    rtt: u64,
-    rttvar: u64,
-    pmtu: u64,
 }
 
 /// Extremes of a TCP sender over the whole test.
@@ -128,17 +118,7 @@ fn stream_row(stream: &StreamReadings, interval: &StreamInterval, tcp: bool) -> 
         ..JsonRow::new(interval.start, interval.end, interval.bytes, stream.sends)
     };
     match interval.tcp.filter(|_| tcp && stream.sends) {
-        Some(read) => JsonRow {
-            retransmits: Some(read.retransmits),
-            state: Some(TcpSenderState {
-                snd_cwnd: read.congestion_window,
-                snd_wnd: read.send_window,
-                rtt: read.rtt,
-                rttvar: read.rtt_variation,
-                pmtu: read.path_mtu,
-            }),
-            ..row
-        },
+        Some(read) => JsonRow { retransmits: Some(read.retransmits), state: Some(read), ..row },
         None if tcp => row,
         None if stream.sends => JsonRow { packets: Some(interval.udp.packets), ..row },
         None => JsonRow { loss: Some(interval.udp.into()), ..row },

@@ -1,6 +1,8 @@
 //! Compares the content of the document with values that were computed by hand. Its names are compared with those of
 //! iperf3 in `tests/it/iperf3/mod.rs`.
 
+use serde_json::Value;
+
 use super::*;
 use crate::iperf3::{CpuUse, TestParameters};
 
@@ -95,7 +97,7 @@ fn sums_are_those_of_their_streams() {
 
 #[test]
 fn the_second_direction_has_names_of_its_own() {
-    let asked = TestParameters { direction: TestDirection::Both, ..TestParameters::default() };
+    let asked = TestParameters { direction: DataDirection::Both, ..TestParameters::default() };
     let mut document = document(asked, vec![stream(5, true, 100), stream(7, false, 200)]);
     let bytes = |json: &Value| {
         (
@@ -107,7 +109,7 @@ fn the_second_direction_has_names_of_its_own() {
     assert_eq!(bytes(&of_client), (100.into(), 200.into()));
     assert_eq!(of_client["end"]["sum_received_bidir_reverse"]["bytes"], 400);
     assert_eq!(of_client["end"]["receiver_tcp_congestion"], "cubic", "of the direction that was told last");
-    document.start.role = TestRole::Server { client: "127.0.0.1:9".parse().unwrap() };
+    document.start.role = TestRole::Server { host: "127.0.0.1".into(), port: 9 };
     assert_eq!(bytes(&json(&document)), (200.into(), 100.into()));
 }
 
@@ -115,7 +117,7 @@ fn the_second_direction_has_names_of_its_own() {
 fn loss_is_of_what_was_sent() {
     let asked = TestParameters {
         transport: TestTransport::Udp,
-        direction: TestDirection::Download,
+        direction: DataDirection::Down,
         ..TestParameters::default()
     };
     let mut received = stream(5, false, 100);

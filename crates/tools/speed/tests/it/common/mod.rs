@@ -1,30 +1,34 @@
 //! Helpers that run a server during a test.
 
-use std::net::{Ipv4Addr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration as StdDuration, Instant as StdInstant};
 
+use netrig_host::ConnectionLimits;
 use netrig_host::socket::TcpOptions;
 use netrig_host::tls::{self, Trust};
 use netrig_probe::stamp::HmacKey;
 use netrig_speed::admission::AdmissionLimits;
 use netrig_speed::measure::CallOrder;
 use netrig_speed::protocol::Keyring;
+use netrig_speed::request::SpeedServerSettings;
 use netrig_speed::serve::{Server, ServerOrder};
 
 /// The order for a server on loopback without a key, for `at_once` concurrent sessions.
 pub fn order(at_once: usize) -> ServerOrder {
     ServerOrder {
-        listen: vec![(Ipv4Addr::LOCALHOST, 0).into()],
-        iperf3: Vec::new(),
+        settings: listening_at(Ipv4Addr::LOCALHOST),
+        limits: AdmissionLimits { sessions: at_once, per_address: at_once, ..AdmissionLimits::default() },
+        connections: ConnectionLimits::default(),
         keys: Keyring::default(),
-        open: false,
-        origins: Vec::new(),
-        identity: None,
-        limits: AdmissionLimits { sessions: at_once, per_household: at_once, ..AdmissionLimits::default() },
-        connections_per_address: None,
-        connections_per_group: None,
     }
+}
+
+/// The settings of a server at this address and at a free port.
+pub fn listening_at(host: impl Into<IpAddr>) -> SpeedServerSettings {
+    let host: IpAddr = host.into();
+    let listen = vec![host.into()];
+    SpeedServerSettings { listen, port: 0, ..SpeedServerSettings::default() }
 }
 
 /// The order of a client that accepts any certificate.

@@ -7,27 +7,26 @@ use std::process::{Child, Command, Stdio};
 use std::sync::atomic::AtomicBool;
 use std::time::Duration as StdDuration;
 
-use netrig_core::{Duration, Rate};
+use netrig_core::{Duration, Rate, Size};
 
 use netrig_speed::admission::AdmissionLimits;
 use netrig_speed::flows::{self, TestError, TestOrder, TestOutcome};
 use netrig_speed::iperf3::datagram::CounterWidth;
-use netrig_speed::iperf3::{
-    ServerOutput, SessionError, TestDirection, TestParameters, TestResults, TestTransport,
-};
-use netrig_speed::measure::{Iperf3Order, PhaseEvent, PhaseOrder, SpeedCall, measure_iperf3};
-use netrig_speed::protocol::{Carrier, DataDirection, DatagramLoad};
+use netrig_speed::iperf3::{ServerOutput, SessionError, TestParameters, TestResults, TestTransport};
+use netrig_speed::measure::{Iperf3Order, PhaseEvent, SpeedCall, measure_iperf3};
+use netrig_speed::protocol::{Carrier, DataDirection, DatagramLoad, MeasurementPhase};
+use netrig_speed::request::SpeedServerSettings;
 use netrig_speed::serve::{ClientProtocol, ServerOrder};
 use netrig_test_support::{has, skip_unless};
 use serde_json::Value;
 
-use crate::common::{call_order, order, serving, until};
+use crate::common::{call_order, listening_at, order, serving, until};
 
 /// The modes of a test, each as arguments of iperf3 and as netrig's parameters.
 fn modes() -> Vec<(&'static str, TestParameters)> {
     let tcp = || TestParameters { time: 1, ..TestParameters::default() };
     let udp = || TestParameters { transport: TestTransport::Udp, len: 1000, rate: 2_000_000, ..tcp() };
-    let (down, both) = (TestDirection::Download, TestDirection::Both);
+    let (down, both) = (DataDirection::Down, DataDirection::Both);
     vec![
         ("", tcp()),
         ("-R", TestParameters { direction: down, ..tcp() }),
@@ -131,10 +130,10 @@ fn its_client_uses_our_server() {
             let row = |document: &Value, row: &str| document["end"][row]["bytes"].as_u64();
             for up in [true, false] {
                 let suffix =
-                    if !up && asked.direction == TestDirection::Both { "_bidir_reverse" } else { "" };
+                    if !up && asked.direction == DataDirection::Both { "_bidir_reverse" } else { "" };
                 let (sent, received) = (format!("sum_sent{suffix}"), format!("sum_received{suffix}"));
                 let (sender, receiver) = if up { (&json, ours) } else { (ours, &json) };
-                if !(if up { asked.direction.uploads() } else { asked.direction.downloads() }) {
+                if asked.direction == (if up { DataDirection::Down } else { DataDirection::Up }) {
                     continue;
                 }
                 let [sent_bytes, received_bytes] = [row(sender, &sent), row(receiver, &received)];
@@ -167,7 +166,7 @@ fn our_client_uses_its_server() {
         for up in
             [true, false].into_iter().filter(|up| theirs.streams.iter().any(|s| uploads(&asked, s.id) == *up))
         {
-            let suffix = if !up && asked.direction == TestDirection::Both { "_bidir_reverse" } else { "" };
+            let suffix = if !up && asked.direction == DataDirection::Both { "_bidir_reverse" } else { "" };
             let row = format!("{}{suffix}", if up { "sum_received" } else { "sum_sent" });
             let of = |id| uploads(&asked, id) == up;
             assert_eq!(json["end"][&row]["bytes"], bytes(&theirs, of), "{arguments}: {json:#}");
@@ -177,7 +176,7 @@ fn our_client_uses_its_server() {
             }
             if asked.transport == TestTransport::Udp {
                 accounts_for_all(&asked, sent, received, of);
-            } else if asked.direction == TestDirection::Download && asked.omit == 0 {
+            } else if asked.direction == DataDirection::Down && asked.omit == 0 {
                 assert_eq!(bytes(received, of), bytes(sent, of), "{arguments}: all that was sent arrived");
             }
         }
@@ -234,8 +233,8 @@ fn ten_use_one_port_at_once() {
 fn its_client_prints_why_it_is_refused() {
     skip_unless!(has("iperf3"));
     let limits = AdmissionLimits {
-        lasts: Duration::from_secs(60),
-        rate: Some(Rate::from_bits_per_s(1_000_000_000)),
+        max_time: Duration::from_secs(60),
+        max_rate: Some(Rate::from_bits_per_s(1_000_000_000)),
         ..order(1).limits
     };
     let refused = |address: SocketAddr, arguments: &str, words: &str| {
@@ -255,7 +254,7 @@ fn its_client_prints_why_it_is_refused() {
         let refusals = server.tally().refusals();
         assert_eq!(refusals.get(&(ClientProtocol::Iperf3, "busy")), Some(&1), "{refusals:?}");
     });
-    let much = AdmissionLimits { bytes: 2_000_000, ..order(1).limits };
+    let much = AdmissionLimits { max_size: Size::from_bytes(2_000_000), ..order(1).limits };
     serving(ServerOrder { limits: much, ..order(1) }, |address, server| {
         for arguments in ["-t 20", "-t 20 -R", "-t 20 -u -b 100M", "-t 20 -u -b 100M -R"] {
             refused(address, arguments, "larger than server limit");
@@ -274,7 +273,7 @@ fn its_client_has_no_key() {
         eprintln!("skipped: needs an address beside those of loopback");
         return;
     };
-    let closed = ServerOrder { listen: vec![(address, 0).into()], keys: key.clone().into(), ..order(4) };
+    let closed = ServerOrder { settings: listening_at(address), keys: key.clone().into(), ..order(4) };
     serving(closed, |address, server| {
         let error =
             run(address, &TestParameters { time: 1, ..TestParameters::default() }).unwrap_err().to_string();
@@ -283,16 +282,12 @@ fn its_client_has_no_key() {
         until("it is counted", || !server.tally().failures().is_empty());
         assert_eq!(server.tally().failures().get("a client of iperf3, which cannot prove a key"), Some(&1));
     });
-    let open = ServerOrder {
-        listen: vec![(address, 0).into()],
-        iperf3: vec![(Ipv4Addr::UNSPECIFIED, 0).into()],
-        keys: key.into(),
-        open: true,
-        ..order(4)
-    };
+    let free = TcpListener::bind((address, 0)).and_then(|listener| listener.local_addr()).unwrap().port();
+    let settings = SpeedServerSettings { iperf3_port: Some(free), open: true, ..listening_at(address) };
+    let open = ServerOrder { settings, keys: key.into(), ..order(4) };
     serving(open, |_, server| {
-        let at = SocketAddr::new(address.into(), server.addresses()[1].port());
-        let tested = run(at, &TestParameters { time: 1, ..TestParameters::default() }).unwrap();
+        let tested =
+            run(server.addresses()[1], &TestParameters { time: 1, ..TestParameters::default() }).unwrap();
         assert!(tested.error.is_none(), "{tested:?}");
     });
 }
@@ -369,7 +364,7 @@ fn nothing_is_sent_to_who_did_not_ask() {
         let mut control = TcpStream::connect(address).unwrap();
         let asked = TestParameters {
             transport: TestTransport::Udp,
-            direction: TestDirection::Download,
+            direction: DataDirection::Down,
             len: 1000,
             rate: 1_000_000,
             time: 5,
@@ -476,8 +471,8 @@ fn a_measurement_of_ours_is_read_as_one_of_iperf3() {
     }
 }
 
-const fn phase(carrier: Carrier) -> PhaseOrder {
-    PhaseOrder { carrier, lasts: Duration::from_secs(1), every: Duration::from_millis(100) }
+const fn phase(carrier: Carrier) -> MeasurementPhase {
+    MeasurementPhase::new(carrier, Duration::from_secs(1), Duration::from_millis(100))
 }
 
 fn iperf3_order(server: SocketAddr, carriers: &[Carrier]) -> Iperf3Order {

@@ -11,7 +11,7 @@ use std::process::{Command, Stdio};
 use std::time::{Duration as StdDuration, Instant as StdInstant};
 
 use netrig_core::prometheus::CONTENT_TYPE;
-use netrig_core::{Duration, Instant, Seeds};
+use netrig_core::{Duration, Instant, Seeds, Size};
 use netrig_host::http::message::HttpResponse;
 use netrig_speed::admission::AdmissionLimits;
 use netrig_speed::ndt7::{Measurement, Ndt7Test};
@@ -152,7 +152,7 @@ fn answered(address: SocketAddr, request: &str) -> (HttpResponse, Vec<u8>) {
 
 #[test]
 fn objects_and_counters_are_there_by_http() {
-    let limits = AdmissionLimits { bytes: 50_000_000, ..order(1).limits };
+    let limits = AdmissionLimits { max_size: Size::from_bytes(50_000_000), ..order(1).limits };
     serving(ServerOrder { limits, ..order(1) }, |address, server| {
         let get = |path: &str| answered(address, &format!("GET {path} HTTP/1.1\r\nHost: a\r\n\r\n"));
         let (response, body) = get("/object/20000000");

@@ -1,26 +1,7 @@
-//! The possible limits of a measurement, and the verdict on a direction.
+//! The possible limits of a transfer.
 
 use schemars::JsonSchema;
 use serde::Serialize;
-
-use crate::protocol::DataDirection;
-
-/// The verdict on one direction.
-#[derive(Clone, Debug, PartialEq, JsonSchema, Serialize)]
-pub struct LimitVerdict {
-    /// The direction.
-    pub way: DataDirection,
-    /// Whether the other direction was loaded at the same time.
-    pub at_once: bool,
-    /// The limit.
-    pub limit: LimitingFactor,
-    /// The limit as a sentence.
-    pub sentence: String,
-    /// The counts that prove it.
-    pub proof: String,
-    /// How to remove the limit, if possible.
-    pub advice: Option<String>,
-}
 
 /// One of the two hosts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, JsonSchema, Serialize)]

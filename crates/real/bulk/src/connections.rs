@@ -1,9 +1,80 @@
-//! Kernel counters of the sender's connections.
+//! Kernel counters of connections: at one time, and of a whole transfer.
 
+use netrig_core::Duration;
 use schemars::JsonSchema;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
-use crate::protocol::ConnectionCounts;
+use crate::StreamCounts;
+
+/// Counts of one stream at one time, at one end.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ConnectionCounts {
+    /// Time since the phase began, by the clock of this end, ns.
+    pub at_ns: u64,
+    /// The number of the stream.
+    pub stream: u16,
+    /// Bytes received.
+    pub received: u64,
+    /// Data segments received, including out-of-order ones. Zero if they are not counted (SCTP).
+    pub segments: u64,
+    /// Whether some segments cannot be read yet because an earlier one is missing.
+    pub has_hole: bool,
+    /// Bytes that were passed to the kernel for sending.
+    pub sent: u64,
+    /// Congestion window, bytes. This field and the following ones apply to a sender.
+    pub cwnd: u64,
+    /// The receive window of the peer, bytes.
+    pub window: u64,
+    /// Smoothed round-trip time, ns.
+    pub srtt_ns: Option<u64>,
+    /// Recent minimum of the round-trip time, ns.
+    pub min_rtt_ns: Option<u64>,
+    /// Bytes transmitted, including retransmissions. This is less than `sent` while data wait in the kernel. `None` if
+    /// not reported.
+    pub transmitted: Option<u64>,
+    /// Bytes retransmitted.
+    pub sent_again: Option<u64>,
+    /// Bytes of the phase that the peer has acknowledged. `None` if not reported.
+    pub acknowledged: Option<u64>,
+    /// Time with unsent or unacknowledged data, ns.
+    pub busy_ns: u64,
+    /// Time in which the receive window of the peer limited the sender, ns.
+    pub window_limited_ns: u64,
+    /// Time in which the send buffer limited the sender, ns.
+    pub buffer_limited_ns: u64,
+}
+
+impl ConnectionCounts {
+    /// Whether the reading shows the path under load. Until data are acknowledged, the round-trip time is that of the
+    /// handshake.
+    pub fn is_under_load(&self) -> bool {
+        self.acknowledged != Some(0)
+    }
+}
+
+impl From<&StreamCounts> for ConnectionCounts {
+    fn from(carried: &StreamCounts) -> Self {
+        let info = carried.info.unwrap_or_default();
+        Self {
+            received: carried.received,
+            segments: info.counts.data_segments_received,
+            has_hole: carried.has_hole,
+            sent: carried.sent,
+            cwnd: info.cwnd,
+            window: info.window,
+            srtt_ns: info.srtt.map(Duration::as_nanos),
+            min_rtt_ns: info.min_rtt.map(Duration::as_nanos),
+            transmitted: Some(info.counts.bytes_sent),
+            sent_again: Some(info.counts.bytes_retransmitted),
+            acknowledged: carried.acknowledged,
+            busy_ns: info.busy.as_nanos(),
+            window_limited_ns: info.window_limited.as_nanos(),
+            buffer_limited_ns: info.buffer_limited.as_nanos(),
+            ..Self::default()
+        }
+    }
+}
 
 /// All connections of a phase after the warm-up. Means are over readings. A value that the sender does not report is absent: servers
 /// of iperf3 report no kernel counters.
