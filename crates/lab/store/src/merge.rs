@@ -17,7 +17,7 @@ use crate::{Store, StoreError};
 
 /// Cache of pages while runs are merged, KiB. Identities are random, so an added run may change any page of the index
 /// of identities.
-const CACHE: i64 = 256 << 10;
+const CACHE: i64 = 128 << 10;
 
 /// Longest time to wait for another process when a store is closed.
 const CLOSES: Duration = Duration::from_secs(1);
@@ -122,8 +122,6 @@ impl Store {
         let failed = |error| MergeError::Here(StoreError::new(&here, error));
         self.connection.pragma_update(None, "cache_size", -CACHE).map_err(failed)?;
         self.connection.pragma_update(None, "temp_store", "MEMORY").map_err(failed)?;
-        // The merge itself finds the rows to which references refer.
-        self.connection.pragma_update(None, "foreign_keys", false).map_err(failed)?;
         self.connection
             .execute("ATTACH ? AS theirs", [other.address()])
             .map_err(|error| MergeError::There(other.failed(error)))?;
@@ -140,6 +138,8 @@ impl Store {
     ) -> Result<MergeOutcome, MergeError> {
         let here = self.path().to_owned();
         let failed = |error| MergeError::Here(StoreError::new(&here, error));
+        // The merge itself finds the rows to which references refer.
+        self.connection.pragma_update(None, "foreign_keys", false).map_err(failed)?;
         let transaction =
             self.connection.transaction_with_behavior(TransactionBehavior::Immediate).map_err(failed)?;
         let outcome = merge(&transaction, repeats).map_err(|error| match error.sqlite_error_code() {

@@ -11,12 +11,14 @@ use netrig_probe::stamp::HmacKey;
 
 use crate::failure::Failure;
 
+/// The help text of a target.
+pub const TARGET_HELP: &str = "A name or an address, with a port after a colon unless it is the default: `192.0.2.1:862`, \
+`[2001:db8::1]:862`. A link-local address is followed by its interface: `fe80::1%eth0`, `[fe80::1%eth0]:862`";
+
 /// The target of a probe.
 #[derive(Debug, Args)]
 pub struct Target {
-    /// A name or an address, with a port after a colon unless it is the default: `192.0.2.1:862`, `[2001:db8::1]:862`.
-    /// A link-local address is followed by its interface: `fe80::1%eth0`, `[fe80::1%eth0]:862`
-    #[arg(value_name = "TARGET")]
+    #[arg(value_name = "TARGET", help = TARGET_HELP)]
     pub target: String,
     #[command(flatten)]
     pub version: IpVersionFlags,

@@ -14,7 +14,7 @@ use crate::failure::Failure;
 
 use arguments::Kind;
 pub use arguments::Probe;
-pub use common::{IpVersionFlags, KeyPlace, Target};
+pub use common::{IpVersionFlags, KeyPlace, TARGET_HELP, Target};
 
 /// Runs a probe, or serves as the far end.
 pub fn probe(arguments: &Probe) -> Result<ExitCode, Failure> {

@@ -8,7 +8,7 @@ use netrig_host::ConnectionLimits;
 use netrig_speed::admission::AdmissionLimits;
 use netrig_speed::request::{SpeedServerSettings, SpeedSettings};
 
-use crate::commands::probe::{IpVersionFlags, KeyPlace, Target};
+use crate::commands::probe::{IpVersionFlags, KeyPlace, TARGET_HELP};
 use crate::typed::Typed;
 
 /// `netrig speed`.
@@ -17,8 +17,10 @@ use crate::typed::Typed;
 pub struct Speed {
     #[command(subcommand)]
     pub kind: Option<Kind>,
+    #[arg(value_name = "TARGET", help = TARGET_HELP)]
+    pub target: Option<String>,
     #[command(flatten)]
-    pub target: Option<Target>,
+    pub version: IpVersionFlags,
     #[command(flatten)]
     pub measure: Measure,
 }

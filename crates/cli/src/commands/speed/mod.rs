@@ -10,6 +10,7 @@ use std::process::ExitCode;
 use arguments::Kind;
 pub use arguments::Speed;
 
+use crate::commands::probe::Target;
 use crate::failure::Failure;
 
 /// Measures against a server, serves, or checks settings.
@@ -17,7 +18,10 @@ pub fn speed(arguments: &Speed) -> Result<ExitCode, Failure> {
     match (&arguments.kind, &arguments.target) {
         (Some(Kind::Serve(arguments)), _) => serve::serve(arguments),
         (Some(Kind::Tune(arguments)), _) => tune::tune(arguments),
-        (None, Some(target)) => measure::measure(target, &arguments.measure),
+        (None, Some(target)) => {
+            let target = Target { target: target.clone(), version: arguments.version };
+            measure::measure(&target, &arguments.measure)
+        }
         (None, None) => {
             Err(Failure::request("expected the host of a server, `serve` or `tune`: netrig speed --help"))
         }
