@@ -101,7 +101,7 @@ fn requests_that_cannot_be_and_ends_that_are_not_there() {
         ),
         (&["voice", "127.0.0.1", "--packet", "15ms"], 2, "a multiple of 10 ms"),
         (&["video", "127.0.0.1", "--clip", "no.h264"], 2, "no.h264: it contains no H.264 picture"),
-        (&["transfer", "127.0.0.1", "--bytes", "0B"], 2, "--bytes must be above zero"),
+        (&["transfer", "127.0.0.1", "--bytes", "0B"], 2, "'--bytes <SIZE>': it must be above zero"),
         (&["transfer", "127.0.0.1:1"], 1, "cannot connect to 127.0.0.1:1: "),
         (&["transfer", "127.0.0.1:1", "--ftp"], 1, "FTP with 127.0.0.1:1, connect: "),
         (&["transfer", "127.0.0.1", "--ftp", "--streams", "2"], 2, "cannot be used with"),
