@@ -198,7 +198,7 @@ fn is_named(planted: &Planted, of: Of) -> bool {
 #[test]
 fn a_planted_cause_of_the_common_kinds_is_named() {
     skip_unless!(can(&["ip", "sysctl"]));
-    ["line", "loss", "window"].into_iter().for_each(first_is_named);
+    ["line", "loss"].into_iter().for_each(first_is_named);
 }
 
 /// Checks that the first planted cause of this kind is named.
@@ -210,6 +210,14 @@ fn first_is_named(cause: &str) {
 /// Tests that need a processor without other processes.
 mod alone {
     use super::*;
+
+    /// If other programs use the processors, the receiver reads late, and a processor is rightly named.
+    #[test]
+    fn a_planted_window_is_named() {
+        if can(&["ip", "sysctl"]) {
+            first_is_named("window");
+        }
+    }
 
     #[test]
     fn a_planted_processor_is_named() {
