@@ -474,7 +474,8 @@ mod tests {
         assert_eq!(found.reasons, ["JobHeldUser", "PartitionTimeLimit"].map(str::to_owned).into());
         assert_eq!((found.waiting, found.running), ([2, 8, 25, 26, 27, 31].into(), [1, 1004].into()));
         assert_eq!(found.too_large, [30].into());
-        let named: Vec<String> = lines("9|n-0x1|4|PD|None|7\n9|n-0x1|5|PD", "n-").map(|line| line.task).collect();
+        let named: Vec<String> =
+            lines("9|n-0x1|4|PD|None|7\n9|n-0x1|5|PD", "n-").map(|line| line.task).collect();
         assert_eq!(named, ["7_4", "9_5"]);
         assert_eq!(
             jobs(queue, "netrig-abc-").into_keys().collect::<Vec<_>>(),
